@@ -1,0 +1,42 @@
+# Every target does its own set-up: the first call creates .venv and installs into it.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+demo: .venv/installed ## learn a x8 mask on the built-in brain and compare it with other masks
+	@$(BIN)/promask demo
+
+test: .venv/developer ## the whole test suite
+	$(BIN)/python -m pytest --numprocesses 2
+
+lint: .venv/developer ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/developer ## speed, as ratios to the literal algorithm and to the bare Fourier transforms
+	$(BIN)/python -m benchmarks
+
+clean: ## remove .venv and everything that tools left behind
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "promask needs Python 3.11 or newer; choose one with: make PYTHON=python3.11 ...")'
+	@echo "Creating .venv"
+	@$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/pip pyproject.toml constraints.txt
+	@echo "Installing promask into .venv (a few minutes, once)"
+	@$(INSTALL) --editable '.[brain]'
+	@touch $@
+
+.venv/developer: .venv/installed
+	@echo "Installing the test and lint tools into .venv (once)"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,162 @@
+"""The settings of a run: one frozen dataclass, checked when it is made, to and from JSON."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from promask.errors import InputError
+from promask.patterns import FREE_AXES
+from promask.schedules import ANNEALING_POWER
+from promask.updates import UPDATES
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    # Few cheap steps whose length is tied to the budget, so that the scale of the images does not matter.
+    "default": {
+        "steps": 300,
+        "batch_size": 8,
+        "samples": 2,
+        "members": 1,
+        "update": "budget",
+        "learning_rate": 0.05,
+    },
+    # Section 4 of the paper.
+    "paper": {
+        "steps": 2500,
+        "batch_size": 32,
+        "samples": 4,
+        "members": 10,
+        "update": "adam",
+        "learning_rate": 0.01,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that determines a run, apart from the data and a loss or start given as an object.
+
+    >>> Config.preset("paper", acceleration=8).steps
+    2500
+    """
+
+    acceleration: float
+    steps: int
+    batch_size: int
+    samples: int
+    """L, the masks drawn for each image of a batch."""
+    members: int
+    """M, the independent runs whose probabilities are averaged."""
+    update: str
+    """How the gradient moves the probabilities: `adam` (as published) or `budget` (scaled by the budget)."""
+    learning_rate: float
+    pattern: str = "2d"
+    axis: tuple[int, ...] | None = None
+    """Which axes are free; None: the last ones."""
+    volumes: bool = False
+    """Whether the samples are volumes with three axes rather than slices with two."""
+    loss: str = "mse"
+    init: str = "uniform"
+    exploration: float = 0.1
+    """The share of the steps before the budget begins to fall."""
+    exploitation: float = 0.1
+    """The share of the steps after it has reached its target."""
+    annealing: str = "cubic"
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            kind, allowed, wanted = CHECKS[name]
+            if name == "axis" and isinstance(value, list):  # JSON has no tuples
+                value = tuple(value)
+                object.__setattr__(self, name, value)
+            is_number_as_bool = isinstance(value, bool) and kind is not bool
+            if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
+                raise InputError(f"{name.replace('_', '-')} must be {wanted}, but is {value!r}.")
+        if self.exploration + self.exploitation > 1:
+            raise InputError(
+                f"exploration and exploitation are shares of the steps, but {self.exploration:g} and "
+                f"{self.exploitation:g} add up to more than 1."
+            )
+
+    @staticmethod
+    def preset(name: str, **settings: Any) -> "Config":
+        """A preset, with the given settings instead of its own."""
+        if name not in PRESETS:
+            raise InputError(f"Unknown preset {name!r}: choose one of {', '.join(PRESETS)}.")
+        return Config.from_dict({**PRESETS[name], **settings})
+
+    @staticmethod
+    def from_dict(settings: Mapping[str, Any]) -> "Config":
+        """From plain values; unknown names are refused."""
+        known = [field.name for field in dataclasses.fields(Config)]
+        for name in settings:
+            if name not in known:
+                raise InputError(f"Unknown setting {name!r}: choose from {', '.join(known)}.")
+        if "acceleration" not in settings:
+            raise InputError("The acceleration is missing.")
+        return Config(**settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as they stand in run.json."""
+        return dataclasses.asdict(self)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Settings from a JSON file: a configuration, or a run.json, whose configuration is taken."""
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"Cannot read the configuration {path}: {error.strerror}.") from error
+    except ValueError as error:
+        raise InputError(f"The configuration {path} is not JSON: {error}.") from error
+    settings = settings.get("config", settings) if isinstance(settings, dict) else settings
+    if not isinstance(settings, dict):
+        raise InputError(f"The configuration {path} must be a JSON object of names and values.")
+    return settings
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def _share(value: float) -> bool:
+    return 0 <= value <= 1
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+Check = tuple[Any, Callable[[Any], bool], str]
+_COUNT: Check = (int, _positive, "a whole number of at least 1")
+_NUMBER = (int, float)
+
+CHECKS: Mapping[str, Check] = {
+    "acceleration": (_NUMBER, lambda value: math.isfinite(value) and value >= 1, "a number of at least 1"),
+    "steps": _COUNT,
+    "batch_size": _COUNT,
+    "samples": _COUNT,
+    "members": _COUNT,
+    "update": (str, UPDATES.__contains__, " or ".join(UPDATES)),
+    "learning_rate": (_NUMBER, _positive, "a positive number"),
+    "pattern": (str, FREE_AXES.__contains__, " or ".join(FREE_AXES)),
+    "axis": (
+        (tuple, type(None)),
+        lambda value: value is None or all(type(axis) is int for axis in value),
+        "whole numbers, the free axes of k-space",
+    ),
+    "volumes": (bool, _anything, "true or false"),
+    "loss": (str, _anything, "the name of a loss"),
+    "init": (str, _anything, "uniform or the name of a file of probabilities"),
+    "exploration": (_NUMBER, _share, "a share from 0 to 1"),
+    "exploitation": (_NUMBER, _share, "a share from 0 to 1"),
+    "annealing": (str, ANNEALING_POWER.__contains__, " or ".join(ANNEALING_POWER)),
+    "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
+    "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),
+}
+"""For each setting its type, what is allowed, and the words for it."""

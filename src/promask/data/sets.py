@@ -1,0 +1,97 @@
+"""Data sets in memory, checked when they are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from promask.errors import InputError
+from promask.types import Sample, SampleSet
+
+
+@dataclass(frozen=True)
+class ArraySet:
+    """Samples in memory: images (N, channel, *space), real or complex, and labels (N, *space) if there are any.
+
+    `name` says where they come from, for messages. `subjects` holds the group of each sample; None if nothing is
+    known of it.
+    """
+
+    images: torch.Tensor
+    name: str
+    labels: torch.Tensor | None = None
+    subjects: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.images):
+            raise InputError(f"{self.name} holds no images.")
+        if min(self.shape) < 1:
+            raise InputError(f"The images of {self.name} are empty: shape {list(self.shape)}.")
+        for index, image in enumerate(self.images):
+            _check(image, self._sample_name(index))
+        if self.labels is not None and self.labels.shape != (len(self), *self.shape[1:]):
+            raise InputError(
+                f"The labels of {self.name} have shape {list(self.labels.shape)}, but its images need labels of "
+                f"shape {[len(self), *self.shape[1:]]}."
+            )
+        if self.subjects is not None and len(self.subjects) != len(self):
+            raise InputError(f"{self.name} has {len(self)} images, but names {len(self.subjects)} subjects.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(channel, *space)."""
+        return tuple(self.images.shape[1:])
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """The group of each sample; the same for all of them if nothing is known."""
+        return self.subjects if self.subjects is not None else [self.name] * len(self)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int, /) -> Sample:
+        return Sample(
+            image=self.images[index],
+            label=None if self.labels is None else self.labels[index],
+            group=self.groups[index],
+            name=self._sample_name(index),
+        )
+
+    def _sample_name(self, index: int) -> str:
+        return f"{self.name}, slice {index}" if len(self.images) > 1 else self.name
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some of the samples of a data set."""
+
+    data: SampleSet
+    indices: Sequence[int]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(channel, *space)."""
+        return self.data.shape
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """The group of each sample."""
+        groups = self.data.groups
+        return [groups[index] for index in self.indices]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int, /) -> Sample:
+        return self.data[self.indices[index]]
+
+
+def _check(image: torch.Tensor, name: str) -> None:
+    if not torch.isfinite(image).all():
+        raise InputError(f"{name} holds NaN or infinite values: mend it or leave it out.")
+    magnitude = image.abs()
+    if magnitude.max() == 0:
+        raise InputError(f"{name} is zero everywhere: leave it out.")
+    if magnitude.min() == magnitude.max():
+        raise InputError(f"{name} has the same value everywhere, so there is no image to learn from: leave it out.")

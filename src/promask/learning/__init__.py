@@ -1,0 +1,1 @@
+"""Learning the probabilities: the step, the one loop, independent members, and the result."""

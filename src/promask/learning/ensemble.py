@@ -1,0 +1,41 @@
+"""Model averaging: independent members, the mean of their probabilities, and how much they disagree."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from promask.config import Config
+from promask.learning.batches import Samples
+from promask.learning.loop import History, OnStep, optimise
+from promask.learning.step import Task
+from promask.patterns import Pattern
+from promask.projection import project
+from promask.types import Units
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The average over members, in FFT order; `variance` is per unit over the members (the paper's Figure 5)."""
+
+    probabilities: Units
+    variance: Units
+    histories: Sequence[History]
+
+
+def optimise_members(
+    samples: Samples,
+    pattern: Pattern,
+    task: Task,
+    config: Config,
+    start: Units | None = None,
+    on_step: OnStep | None = None,
+) -> Ensemble:
+    """Learn `config.members` members that share the data and nothing else."""
+    members = [
+        optimise(samples, pattern, task, config, member, start, on_step) for member in range(config.members)
+    ]
+    stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)
+    # Each member keeps the budget; the projection makes sure that rounding the mean does not lift it above.
+    mean = project(stacked.mean(0).to(members[0][0].dtype), pattern.budget(config.acceleration))
+    return Ensemble(mean, stacked.var(0, correction=0).to(mean.dtype), [history for _, history in members])

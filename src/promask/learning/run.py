@@ -1,0 +1,153 @@
+"""The result of learning, and the folder that keeps it."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from promask.config import Config
+from promask.data.arrays import read_numpy
+from promask.distribution import MaskDistribution
+from promask.errors import InputError
+from promask.patterns import Pattern
+from promask.types import Mask, Masks, Units
+
+FORMAT = 1
+"""The version of the run folder's layout."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Probabilities and mask, centred, and how they came about.
+
+    `history` holds lists over the steps: `loss` (mean over members), `budget`, `temperature`, and `member_loss`.
+    `about` holds what else run.json says: the data, the seconds, the versions, an evaluation.
+    """
+
+    distribution: MaskDistribution
+    config: Config
+    history: Mapping[str, Any]
+    variance: Units
+    """Per unit, over the members."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def probabilities(self) -> Units:
+        """One probability per unit, centred."""
+        return self.distribution.probabilities
+
+    @property
+    def mask(self) -> Mask:
+        """The most probable mask of exactly the budget, (*space), centred."""
+        return self.distribution.mode()
+
+    @property
+    def acceleration(self) -> float:
+        """The acceleration achieved: all locations over those acquired."""
+        pattern = self.distribution.pattern
+        return pattern.units / self.distribution.budget
+
+    def sample(self, count: int, seed: int, exact: bool = False) -> Masks:
+        """Random masks from the learned distribution, (count, *space); `exact`: each of exactly the budget."""
+        draw = self.distribution.sample_exact if exact else self.distribution.sample
+        return draw(count, seed)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run folder; a run that was there is replaced, anything else is left alone."""
+        folder = Path(folder)
+        check_destination(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            self._write(temporary)
+            temporary.chmod(0o755)
+            if folder.exists():
+                replaced = temporary.with_name(temporary.name + ".old")
+                folder.rename(replaced)
+                temporary.rename(folder)
+                shutil.rmtree(replaced)
+            else:
+                temporary.rename(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> "Run":
+        """Read a run folder."""
+        folder = Path(folder)
+        record = _read_record(folder)
+        try:
+            pattern = Pattern(tuple(record["pattern"]["shape"]), tuple(record["pattern"]["free"]))
+            config = Config.from_dict(record["config"])
+            probabilities = _read_units(folder / "probabilities.npy", pattern)
+            variance = _read_units(folder / "variance.npy", pattern)
+            distribution = MaskDistribution(probabilities, pattern, record["budget"])
+            return Run(distribution, config, record["history"], variance, record["about"])
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{folder / 'run.json'} is not the record of a run: {error} is missing or wrong.") from error
+
+    def _write(self, folder: Path) -> None:
+        pattern = self.distribution.pattern
+        np.save(folder / "mask.npy", self.mask.numpy())
+        np.save(folder / "probabilities.npy", self.probabilities.numpy())
+        np.save(folder / "variance.npy", self.variance.numpy())
+        record = {
+            "format": FORMAT,
+            "config": self.config.to_dict(),
+            "seed": self.config.seed,
+            "acceleration": {"asked": self.config.acceleration, "achieved": self.acceleration},
+            "units": pattern.units,
+            "budget": self.distribution.budget,
+            "pattern": {"shape": pattern.shape, "free": pattern.free},
+            "centring": "DC at index n // 2 of every axis",
+            "about": dict(self.about),
+            "history": dict(self.history),
+        }
+        write_atomically(folder / "run.json", json.dumps(record, indent=1, allow_nan=False))
+
+
+def check_destination(folder: Path) -> None:
+    """Refuse to replace what is not a run, before any work is done."""
+    if folder.is_dir():
+        if any(folder.iterdir()) and not (folder / "run.json").is_file():
+            raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
+    elif folder.exists():
+        raise InputError(f"{folder} is a file: choose a folder for the result.")
+    parent = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InputError(f"Cannot write to {parent}: choose another folder for the result.")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file under a temporary name, then rename it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    path = folder / "run.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is not a run: it holds no run.json.")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise InputError(f"{path} is not the record of a run that this version of promask reads.")
+    return record
+
+
+def _read_units(path: Path, pattern: Pattern) -> Units:
+    values = read_numpy(path)
+    if isinstance(values, dict) or values.dtype != np.float32 or values.shape != pattern.unit_shape:
+        raise InputError(f"{path} does not fit the run: it should hold {list(pattern.unit_shape)} float32 values.")
+    return torch.from_numpy(values)

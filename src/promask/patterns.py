@@ -1,0 +1,105 @@
+"""Which axes of k-space are free: how units become a mask.
+
+Units live on the free axes and are broadcast along the others. Both axes of a slice free: single locations. One
+axis: lines. Two of three: (ky, kz) pairs along a readout.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from promask.errors import InputError
+
+FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
+"""The names of the command line: how many axes of k-space are free."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The free axes of a k-space grid.
+
+    >>> lines = Pattern(shape=(4, 6), free=(1,))
+    >>> lines.units, lines.unit_shape
+    (6, (6,))
+    >>> lines.expand(torch.arange(6)).shape
+    torch.Size([4, 6])
+    """
+
+    shape: tuple[int, ...]
+    free: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
+            raise InputError(
+                f"The free axes {list(self.free)} do not fit k-space of shape {list(self.shape)}: "
+                f"choose from 0 to {len(self.shape) - 1}."
+            )
+        if sorted(set(self.free)) != list(self.free):
+            raise InputError(f"The free axes {list(self.free)} must be increasing and different.")
+
+    @staticmethod
+    def named(name: str, shape: Sequence[int], axis: Sequence[int] | None = None) -> "Pattern":
+        """`1d`, `2d` or `3d`: one, two or three free axes; the last ones unless `axis` says which.
+
+        >>> Pattern.named("1d", (4, 6), axis=[0]).unit_shape
+        (4,)
+        """
+        if name not in FREE_AXES:
+            raise InputError(f"Unknown pattern {name!r}: choose one of {', '.join(FREE_AXES)}.")
+        count, dimensions = FREE_AXES[name], len(shape)
+        if count > dimensions:
+            raise InputError(
+                f"Pattern {name} needs {count} axes, but the data have {dimensions}: shape {list(shape)}."
+            )
+        if axis is None:
+            axis = range(dimensions - count, dimensions)
+        elif len(axis) != count:
+            raise InputError(f"Pattern {name} has {count} free axes, but the axes {list(axis)} were given.")
+        if any(not -dimensions <= a < dimensions for a in axis):
+            raise InputError(f"The axes {list(axis)} do not fit k-space of shape {list(shape)}.")
+        return Pattern(tuple(shape), tuple(sorted(a % dimensions for a in axis)))
+
+    @property
+    def unit_shape(self) -> tuple[int, ...]:
+        """The shape of the grid of units."""
+        return tuple(self.shape[axis] for axis in self.free)
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        return math.prod(self.unit_shape)
+
+    def budget(self, acceleration: float) -> int:
+        """S = floor(units / acceleration), the number of units that may be acquired."""
+        if not 1 <= acceleration <= self.units:
+            raise InputError(
+                f"The acceleration must be from 1 to the number of units, {self.units}, but is {acceleration:g}."
+            )
+        return math.floor(self.units / acceleration)
+
+    def expand(self, units: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """(..., *unit_shape) -> (..., *shape): a view, broadcast along the axes that are not free."""
+        leading = units.shape[: units.ndim - len(self.free)]
+        inserted = [n if axis in self.free else 1 for axis, n in enumerate(self.shape)]
+        return units.reshape(*leading, *inserted).expand(*leading, *self.shape)
+
+    def restrict(self, mask: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """(..., *shape) -> (..., *unit_shape): the inverse of `expand`, for masks made of whole units."""
+        if mask.shape[mask.ndim - len(self.shape) :] != self.shape:
+            raise InputError(f"A mask of shape {list(mask.shape)} does not fit k-space of {list(self.shape)}.")
+        units = mask[(..., *(slice(None) if axis in self.free else 0 for axis in range(len(self.shape))))]
+        if not torch.equal(self.expand(units), mask):
+            raise InputError(f"The mask is not made of whole units along the free axes {list(self.free)}.")
+        return units
+
+    def distance(self) -> Shaped[Tensor, "*units"]:
+        """Squared distance of each unit from the centre of k-space, in units of the half width of each axis."""
+        squared = torch.zeros(self.unit_shape, dtype=torch.float64)
+        for position, n in enumerate(self.unit_shape):
+            offset = (torch.arange(n, dtype=torch.float64) - n // 2) / max(n // 2, 1)
+            squared += offset.square().reshape([-1 if p == position else 1 for p in range(squared.ndim)])
+        return squared

@@ -1,0 +1,44 @@
+"""Random masks from probabilities, and gradients through them."""
+
+from dataclasses import dataclass
+
+import torch
+
+from promask.types import UnitDraws, Units
+
+TINY = 1e-20
+"""Keeps the log odds of probabilities 0 and 1 finite."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Binary masks on the grid of units, with the slope that carries gradients back to the probabilities.
+
+    `masks` are 0 or 1 in floating point; `slope` is d(soft mask) / d(theta), both (batch, draws, *units).
+    """
+
+    masks: UnitDraws
+    slope: UnitDraws
+
+    def pull_back(self, mask_gradient: UnitDraws) -> Units:
+        """dL/dm for each draw -> dL/dtheta, summed over all draws."""
+        return (self.slope * mask_gradient).sum((0, 1))
+
+
+def logistic_noise(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> torch.Tensor:
+    """g1 - g0, the difference of two Gumbel(0, 1) numbers, which is one logistic number."""
+    return torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator).logit_()
+
+
+def straight_through_gumbel(probabilities: Units, noise: UnitDraws, temperature: float) -> Draws:
+    """Bernoulli masks with the straight-through Gumbel gradient: Eqs. 4 and 5.
+
+    The hard mask 1(rho + g1 - g0 >= 0) goes forward; the slope is that of sigmoid((rho + g1 - g0) / tau).
+    """
+    complement = 1 - probabilities
+    log_odds = torch.log(probabilities + TINY) - torch.log(complement + TINY)
+    score = log_odds + noise
+    soft = torch.sigmoid(score / temperature)
+    log_odds_slope = 1 / (probabilities + TINY) + 1 / (complement + TINY)
+    slope = soft * (1 - soft) * (log_odds_slope / temperature)
+    return Draws(masks=(score >= 0).to(probabilities.dtype), slope=slope)

@@ -1,0 +1,51 @@
+"""The task of the paper's section 4.3: a magnitude image like the fully sampled one."""
+
+from collections.abc import Mapping
+
+import torch
+
+from promask.errors import InputError
+from promask.metrics import structural_similarity, target_ranges
+from promask.types import Batch, ComplexImages, Images, Loss, Scalar
+
+
+def mse(images: Images, targets: Images) -> Scalar:
+    """Mean squared error."""
+    return (images - targets).square().mean()
+
+
+def l1(images: Images, targets: Images) -> Scalar:
+    """Mean absolute error."""
+    return (images - targets).abs().mean()
+
+
+def ssim(images: Images, targets: Images) -> Scalar:
+    """One minus the structural similarity, with the range of each target."""
+    return 1 - structural_similarity(images, targets, target_ranges(targets)).mean()
+
+
+LOSSES: Mapping[str, Loss] = {"mse": mse, "l1": l1, "ssim": ssim}
+
+
+class Reconstruction:
+    """A loss on magnitude images: `mse`, `l1`, `ssim`, or any differentiable callable.
+
+    >>> Reconstruction("l1").name, Reconstruction(torch.nn.HuberLoss()).name
+    ('l1', 'HuberLoss')
+    """
+
+    def __init__(self, loss: str | Loss) -> None:
+        if isinstance(loss, str):
+            if loss not in LOSSES:
+                raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(LOSSES)}.")
+            self.name, self.loss = loss, LOSSES[loss]
+        else:
+            self.name, self.loss = getattr(loss, "__name__", type(loss).__name__), loss
+
+    def __call__(self, images: ComplexImages, batch: Batch) -> Scalar:
+        """The loss of reconstructed images, L for each image of the batch, one image after the other."""
+        draws = len(images) // len(batch.targets)
+        value = self.loss(images.abs(), batch.targets.repeat_interleave(draws, 0))
+        if not isinstance(value, torch.Tensor) or value.ndim != 0 or not value.requires_grad:
+            raise InputError(f"The loss {self.name} must return a scalar tensor that depends on its first argument.")
+        return value

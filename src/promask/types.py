@@ -1,0 +1,63 @@
+"""The shapes that everything speaks of, and the sample that data sets yield."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Bool, Complex, Float, Integer, Num, Shaped
+from torch import Tensor
+
+Image = Num[Tensor, "channel *space"]
+Label = Integer[Tensor, "*space"]
+Images = Float[Tensor, "batch channel *space"]
+ComplexImages = Complex[Tensor, "batch channel *space"]
+Spectra = Complex[Tensor, "batch channel *space"]
+Units = Float[Tensor, "*units"]
+UnitDraws = Float[Tensor, "batch draws *units"]
+UnitMask = Bool[Tensor, "*units"]
+Mask = Bool[Tensor, "*space"]
+Masks = Bool[Tensor, "count *space"]
+Scalar = Float[Tensor, ""]
+AnyArray = Shaped[Tensor, "..."]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(magnitude images, fully sampled magnitude images), both (batch, channel, *space), -> a scalar."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One fully sampled scan: a slice, or a volume.
+
+    `image` is real or complex, (channel, *space); its k-space is its centred Fourier transform. `group` is what
+    a split into learning and held-out parts never cuts through: the patient, or a block of neighbouring slices.
+    """
+
+    image: Image
+    label: Label | None
+    group: str
+    name: str
+
+
+class SampleSet(Protocol):
+    """A data set: a sequence of samples of one shape, with the groups known before a sample is read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(channel, *space), the same for every sample."""
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """The group of each sample."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Sample: ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a task needs to judge reconstructed images: the truth for each of them."""
+
+    spectra: Spectra
+    targets: Images
+    labels: Integer[Tensor, "batch *space"] | None
