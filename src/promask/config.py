@@ -18,7 +18,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "default": {
         "steps": 300,
         "batch_size": 8,
-        "samples": 2,
+        "samples": 4,
         "members": 1,
         "update": "budget",
         "learning_rate": 0.05,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from promask import metrics
-from promask.data import choose_part, load
+from promask.data import Subset, choose_part, load
 from promask.data.arrays import read_numpy
 from promask.errors import InputError
 from promask.fourier import fft_order
@@ -46,7 +46,9 @@ def evaluate(mask: Any, data: Any, part: str | None = None, volumes: bool = Fals
     whole = load(data, volumes)
     chosen, part = choose_part(whole, part, usual="test")
     mask = check_mask(mask, whole)
-    psnr, ssim, nmse = [], [], []
+    psnr: list[float] = []
+    ssim: list[float] = []
+    nmse: list[float] = []
     for start in range(0, len(chosen), CHUNK):
         images, targets = reconstruct(mask, chosen, range(start, min(start + CHUNK, len(chosen))))
         psnr += metrics.psnr(images, targets).tolist()
@@ -58,8 +60,6 @@ def evaluate(mask: Any, data: Any, part: str | None = None, volumes: bool = Fals
 
 def reconstruct(mask: Mask, data: SampleSet, indices: range) -> tuple[Images, Images]:
     """Zero-filled magnitude images and their fully sampled targets, (batch, channel, *space) each."""
-    from promask.data.sets import Subset
-
     samples = Samples(Subset(data, indices), torch.device("cpu"))
     images = zero_filled(samples.spectra, fft_order(mask, mask.ndim), mask.ndim)
     return images.abs(), samples.targets

@@ -72,8 +72,8 @@ def _windowed_mean(images: Images) -> Images:
     # Shifted sums, axis by axis: an order of magnitude faster here than a depth-wise convolution and its
     # backward pass, and the same code for slices and volumes.
     offsets = torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2
-    weights = torch.exp(-offsets.square() / (2 * SIGMA**2))
-    weights = (weights / weights.sum()).tolist()
+    window = torch.exp(-offsets.square() / (2 * SIGMA**2))
+    weights = (window / window.sum()).tolist()
     for axis in range(2, images.ndim):
         length = images.shape[axis] - WINDOW + 1
         shifted = (weight * images.narrow(axis, start, length) for start, weight in enumerate(weights))

@@ -42,6 +42,10 @@ class SampleSet(Protocol):
     """A data set: a sequence of samples of one shape, with the groups known before a sample is read."""
 
     @property
+    def name(self) -> str:
+        """Where the samples come from, for messages."""
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """(channel, *space), the same for every sample."""
 

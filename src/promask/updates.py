@@ -50,18 +50,26 @@ class BudgetScaled:
     """Steps in units of the marginal gain: what the last unit that the budget can pay for is worth.
 
     Units worth more than that rise fast, units worth less move slowly, and the scale of the images cancels.
+    Running means over a few steps make up for the noise of few draws.
     """
+
+    DECAY = 0.8
 
     def __init__(self, learning_rate: float, steps: int, budget: int) -> None:
         self.learning_rate, self.steps, self.budget = learning_rate, steps, budget
         self.step = 0
+        self.gradient: torch.Tensor | float = 0.0
+        self.gain: torch.Tensor | float = 0.0
 
     def __call__(self, theta: Units, gradient: Units, gain: Units) -> Units:
-        """A gradient step, scaled and clipped, of a length that falls tenfold over the run."""
+        """A step along the mean gradient, scaled and clipped, of a length that falls tenfold over the run."""
         self.step += 1
-        marginal = gain.flatten().kthvalue(gain.numel() - self.budget + 1).values.abs()
-        move = (gradient / marginal.clamp_min(torch.finfo(gain.dtype).tiny)).clamp(-LARGEST_MOVE, LARGEST_MOVE)
-        return theta - step_size(self.step, self.steps, self.learning_rate, self.learning_rate / 10) * move
+        self.gradient = self.DECAY * self.gradient + (1 - self.DECAY) * gradient
+        self.gain = self.DECAY * self.gain + (1 - self.DECAY) * gain
+        marginal = self.gain.flatten().kthvalue(self.gain.numel() - self.budget + 1).values.abs()
+        move = self.gradient / marginal.clamp_min(torch.finfo(gain.dtype).tiny)
+        length = step_size(self.step, self.steps, self.learning_rate, self.learning_rate / 10)
+        return theta - length * move.clamp(-LARGEST_MOVE, LARGEST_MOVE)
 
 
 UPDATES: Mapping[str, Callable[[float, int, int], Update]] = {"adam": Adam, "budget": BudgetScaled}

@@ -17,7 +17,17 @@ from promask.data.split import PARTS, choose_part
 from promask.errors import InputError
 from promask.types import Sample, SampleSet
 
-__all__ = ["BUILT_IN", "PARTS", "READERS", "ArraySet", "Subset", "choose_part", "from_images", "from_kspace", "load"]
+__all__ = [
+    "BUILT_IN",
+    "PARTS",
+    "READERS",
+    "ArraySet",
+    "Subset",
+    "choose_part",
+    "from_images",
+    "from_kspace",
+    "load",
+]
 
 
 def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., ArraySet]:

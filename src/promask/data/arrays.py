@@ -30,8 +30,8 @@ def from_images(
     dimensions = 3 if volumes else 2
     if not dimensions <= images.ndim <= dimensions + 2:
         raise InputError(
-            f"{name} has shape {list(images.shape)}, but images of {dimensions} axes are expected, alone, or stacked "
-            f"as (N, *space) or (N, channel, *space)."
+            f"{name} has shape {list(images.shape)}, but images of {dimensions} axes are expected, alone or "
+            f"stacked as (N, *space) or (N, channel, *space)."
         )
     alone = images.ndim == dimensions
     if images.ndim < dimensions + 2:
@@ -95,7 +95,9 @@ def read_numpy(path: Path) -> Array | dict[str, Array]:
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not a NumPy file that can be read: it is damaged or holds objects.") from error
+        raise InputError(
+            f"{path} is not a NumPy file that can be read: it is damaged or holds objects."
+        ) from error
 
 
 def _subjects(arrays: dict[str, Array]) -> list[str] | None:

@@ -23,7 +23,9 @@ def brain(volumes: bool = False, phase: bool = False) -> ArraySet:
     """
     if phase:
         raise InputError("The built-in brain has no phase: use cardiac+phase or knee+phase.")
-    t1, grey, white = (_read(f"mni_icbm152_{name}_tal_nlin_sym_09a_converted.nii.gz") for name in ("t1", "gm", "wm"))
+    t1, grey, white = (
+        _read(f"mni_icbm152_{name}_tal_nlin_sym_09a_converted.nii.gz") for name in ("t1", "gm", "wm")
+    )
     images = _upright(t1) / 255.0
     probabilities = np.stack([np.full_like(images, 127.0), _upright(grey), _upright(white)])
     labels = probabilities.argmax(0)
@@ -49,4 +51,4 @@ def _read(name: str) -> np.ndarray:
     path = Path(package.origin).parent / "datasets" / "data" / name
     if not path.exists():
         raise InputError("The installed nilearn does not carry the MNI152 volumes: install nilearn 0.10 or newer.")
-    return np.asarray(nibabel.load(path).dataobj)
+    return np.asarray(nibabel.Nifti1Image.from_filename(path).dataobj)

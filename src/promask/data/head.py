@@ -1,5 +1,7 @@
 """One real slice of a head: the sample in matplotlib's own data."""
 
+from typing import IO, cast
+
 import numpy as np
 import torch
 
@@ -13,6 +15,7 @@ def head(volumes: bool = False, phase: bool = False) -> ArraySet:
         raise InputError("The built-in head is a single slice of magnitudes: it has no volume and no phase.")
     from matplotlib.cbook import get_sample_data
 
-    with get_sample_data("s1045.ima.gz") as file:
+    file = cast(IO[bytes], get_sample_data("s1045.ima.gz"))
+    with file:
         values = np.frombuffer(file.read(), dtype=">u2").astype(np.float32).reshape(256, 256)
     return ArraySet(torch.from_numpy(values / values.max())[None, None], "head")

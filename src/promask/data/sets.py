@@ -70,6 +70,11 @@ class Subset:
     indices: Sequence[int]
 
     @property
+    def name(self) -> str:
+        """Where the samples come from."""
+        return self.data.name
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """(channel, *space)."""
         return self.data.shape
@@ -94,4 +99,6 @@ def _check(image: torch.Tensor, name: str) -> None:
     if magnitude.max() == 0:
         raise InputError(f"{name} is zero everywhere: leave it out.")
     if magnitude.min() == magnitude.max():
-        raise InputError(f"{name} has the same value everywhere, so there is no image to learn from: leave it out.")
+        raise InputError(
+            f"{name} has the same value everywhere, so there is no image to learn from: leave it out."
+        )

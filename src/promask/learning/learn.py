@@ -44,9 +44,9 @@ def learn(
 
     `data` is an array or tensor of images, a torch Dataset, a file or a built-in name; `loss` is `mse`, `l1`,
     `ssim` or a callable on (magnitude images, targets); `init` is `uniform`, or an array or .npy file of
-    probabilities. `part` chooses `train`, `test` or `all` of the data; by default it is the learning part where the
-    data tell their subjects. Further settings are those of `Config`: steps, batch_size, samples, members, pattern,
-    axis, volumes, seed, ...
+    probabilities. `part` chooses `train`, `test` or `all` of the data; by default it is the learning part where
+    the data tell their subjects. Further settings are those of `Config`: steps, batch_size, samples, members,
+    pattern, axis, volumes, seed, ...
     """
     task = Reconstruction(loss)
     given = init if isinstance(init, str | Path) else "given"
@@ -63,7 +63,7 @@ def learn(
     ensemble = optimise_members(samples, pattern, task, config, start, on_step)
     about = {
         "data": {
-            "source": str(data) if isinstance(data, str | Path) else type(data).__name__,
+            "source": whole.name,
             "part": part,
             "images": len(chosen),
             "groups": len(set(chosen.groups)),
@@ -112,8 +112,8 @@ def _start(init: Any, pattern: Pattern) -> Units:
     if probabilities.shape != pattern.unit_shape:
         if probabilities.shape != pattern.shape:
             raise InputError(
-                f"The probabilities to start from have shape {list(probabilities.shape)}, but the units have shape "
-                f"{list(pattern.unit_shape)}."
+                f"The probabilities to start from have shape {list(probabilities.shape)}, but the units have "
+                f"shape {list(pattern.unit_shape)}."
             )
         probabilities = pattern.restrict(probabilities)
     return fft_order(probabilities, len(pattern.free))

@@ -23,7 +23,9 @@ class Progress:
     """What a callback is told after every step. The probabilities are in FFT order."""
 
     member: int
+    members: int
     step: int
+    steps: int
     loss: float
     budget: float
     temperature: float
@@ -71,7 +73,9 @@ def optimise(
     like = samples.targets
     target = pattern.budget(config.acceleration)
     if start is None:
-        uniform = torch.rand(pattern.unit_shape, generator=generator(config.seed, member, "start"), dtype=like.dtype)
+        uniform = torch.rand(
+            pattern.unit_shape, generator=generator(config.seed, member, "start"), dtype=like.dtype
+        )
         start = uniform.to(like.device)
     theta = start.to(like)
     update = UPDATES[config.update](config.learning_rate, config.steps, target)
@@ -99,7 +103,7 @@ def optimise(
             config.annealing,
         )
         theta = project(update(theta, gradient, gain), budget)
-        progress = Progress(member, step, result.loss, budget, temperature, theta)
+        progress = Progress(member, config.members, step, config.steps, result.loss, budget, temperature, theta)
         history.append(progress)
         if on_step is not None:
             on_step(progress)

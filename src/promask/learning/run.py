@@ -1,11 +1,8 @@
 """The result of learning, and the folder that keeps it."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from promask.config import Config
 from promask.data.arrays import read_numpy
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
+from promask.files import check_writable, replacing_folder, save_array, save_text
 from promask.patterns import Pattern
 from promask.types import Mask, Masks, Units
 
@@ -59,24 +57,16 @@ class Run:
         draw = self.distribution.sample_exact if exact else self.distribution.sample
         return draw(count, seed)
 
+    def noting(self, **facts: Any) -> "Run":
+        """The same run with further facts in `about`."""
+        return replace(self, about={**self.about, **facts})
+
     def save(self, folder: str | Path) -> Path:
         """Write the run folder; a run that was there is replaced, anything else is left alone."""
         folder = Path(folder)
         check_destination(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        try:
+        with replacing_folder(folder) as temporary:
             self._write(temporary)
-            temporary.chmod(0o755)
-            if folder.exists():
-                replaced = temporary.with_name(temporary.name + ".old")
-                folder.rename(replaced)
-                temporary.rename(folder)
-                shutil.rmtree(replaced)
-            else:
-                temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         return folder
 
     @staticmethod
@@ -92,13 +82,15 @@ class Run:
             distribution = MaskDistribution(probabilities, pattern, record["budget"])
             return Run(distribution, config, record["history"], variance, record["about"])
         except (KeyError, TypeError) as error:
-            raise InputError(f"{folder / 'run.json'} is not the record of a run: {error} is missing or wrong.") from error
+            raise InputError(
+                f"{folder / 'run.json'} is not the record of a run: {error} is missing or wrong."
+            ) from error
 
     def _write(self, folder: Path) -> None:
         pattern = self.distribution.pattern
-        np.save(folder / "mask.npy", self.mask.numpy())
-        np.save(folder / "probabilities.npy", self.probabilities.numpy())
-        np.save(folder / "variance.npy", self.variance.numpy())
+        save_array(folder / "mask.npy", self.mask)
+        save_array(folder / "probabilities.npy", self.probabilities)
+        save_array(folder / "variance.npy", self.variance)
         record = {
             "format": FORMAT,
             "config": self.config.to_dict(),
@@ -111,26 +103,16 @@ class Run:
             "about": dict(self.about),
             "history": dict(self.history),
         }
-        write_atomically(folder / "run.json", json.dumps(record, indent=1, allow_nan=False))
+        save_text(folder / "run.json", json.dumps(record, indent=1, allow_nan=False))
 
 
 def check_destination(folder: Path) -> None:
     """Refuse to replace what is not a run, before any work is done."""
-    if folder.is_dir():
-        if any(folder.iterdir()) and not (folder / "run.json").is_file():
-            raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
-    elif folder.exists():
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "run.json").is_file():
+        raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: choose a folder for the result.")
-    parent = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"Cannot write to {parent}: choose another folder for the result.")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file under a temporary name, then rename it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    check_writable(folder)
 
 
 def _read_record(folder: Path) -> dict[str, Any]:

@@ -47,5 +47,7 @@ class Reconstruction:
         draws = len(images) // len(batch.targets)
         value = self.loss(images.abs(), batch.targets.repeat_interleave(draws, 0))
         if not isinstance(value, torch.Tensor) or value.ndim != 0 or not value.requires_grad:
-            raise InputError(f"The loss {self.name} must return a scalar tensor that depends on its first argument.")
+            raise InputError(
+                f"The loss {self.name} must return a scalar tensor that depends on its first argument."
+            )
         return value

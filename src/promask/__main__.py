@@ -1,0 +1,5 @@
+"""`python -m promask` is `promask`."""
+
+from promask.cli import main
+
+main()
