@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Bool, Complex, Float, Integer, Num, Shaped
 from torch import Tensor
@@ -38,6 +38,7 @@ class Sample:
     name: str
 
 
+@runtime_checkable
 class SampleSet(Protocol):
     """A data set: a sequence of samples of one shape, with the groups known before a sample is read."""
 

@@ -1,7 +1,7 @@
 """How a gradient moves the probabilities, before the projection. Each run makes an update of its own."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -12,6 +12,7 @@ LARGEST_MOVE = 3.0
 """The budget-scaled step treats gains beyond this many times the marginal one alike."""
 
 
+@runtime_checkable
 class Update(Protocol):
     """Moves the probabilities by one step; what it remembers between steps is its own."""
 

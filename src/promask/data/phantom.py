@@ -7,7 +7,7 @@ x runs to the right and y downwards, so an anatomy looks the same at every image
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -225,6 +225,7 @@ def _scan(rng: Generator, tissue: Raster, coils: Points, noise: float, phase: bo
     return np.asarray(signal * np.exp(1j * np.stack(angle)), dtype=np.complex64)
 
 
+@runtime_checkable
 class Model(Protocol):
     """Be one subject: (C, 2) centres of receive coils, and a way to draw slices at depths from 0 to 1."""
 

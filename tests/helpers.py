@@ -1,0 +1,88 @@
+"""Data for tests, and the properties that every pattern, loss, baseline and data set must have.
+
+Whoever adds one adds a line to its table; the tests run these checks over the tables.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+from promask.baselines import baseline_mask
+from promask.fourier import space_axes, to_image
+from promask.patterns import Pattern
+from promask.types import Loss, SampleSet
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def smooth_images(count=3, channels=1, size=(16, 12), seed=0, phase=True, dtype=torch.complex128):
+    """Random images whose k-space decays from the centre, as in MRI."""
+    pattern = Pattern(tuple(size), tuple(range(len(size))))
+    noise = torch.randn((count, channels, *size), generator=seeded(seed), dtype=dtype)
+    images = to_image(noise / (1 + 20 * pattern.distance()).to(noise.real.dtype), space_axes(len(size)))
+    return images if phase else images.abs()
+
+
+def check_pattern(pattern: Pattern):
+    units = torch.rand((2, 3, *pattern.unit_shape), generator=seeded())
+    expanded = pattern.expand(units)
+    assert expanded.shape == (2, 3, *pattern.shape)
+    assert torch.equal(pattern.restrict(expanded), units)
+    assert pattern.units == math.prod(pattern.unit_shape)
+    # The adjoint of expanding sums over the axes that are not free: <E u, x> = <u, E* x>.
+    units = units.double().requires_grad_()
+    other = torch.rand((2, 3, *pattern.shape), generator=seeded(1), dtype=torch.float64)
+    inner = (pattern.expand(units) * other).sum()
+    (adjoint,) = torch.autograd.grad(inner, units)
+    assert torch.isclose(inner, (units * adjoint).sum())
+    assert pattern.distance().shape == pattern.unit_shape
+    centre = tuple(n // 2 for n in pattern.unit_shape)
+    assert pattern.distance()[centre] == 0
+    assert pattern.budget(1) == pattern.units
+    assert pattern.budget(pattern.units) == 1
+
+
+def check_loss(loss: Loss):
+    """A loss is zero at the target, positive elsewhere, a mean over the batch, and has the gradient it claims."""
+    targets = smooth_images(3, 2, (9, 8), phase=False)
+    assert loss(targets, targets).abs() < 1e-12
+    images = targets + 0.1 * torch.rand(targets.shape, generator=seeded(), dtype=torch.float64)
+    each = torch.stack([loss(images[i : i + 1], targets[i : i + 1]) for i in range(3)])
+    assert (each > 0).all()
+    assert torch.isclose(loss(images, targets), each.mean())
+    torch.autograd.gradcheck(lambda x: loss(x, targets), images.requires_grad_())
+
+
+def check_baseline(name: str, pattern: Pattern, data: SampleSet, acceleration: float):
+    mask = baseline_mask(name, data, pattern, acceleration, seed=0)
+    assert mask.dtype == torch.bool
+    assert mask.shape == pattern.shape
+    assert int(pattern.restrict(mask).sum()) == pattern.budget(acceleration)
+    assert mask[tuple(n // 2 for n in pattern.shape)], "the centre of k-space holds most of the image"
+    assert torch.equal(mask, baseline_mask(name, data, pattern, acceleration, seed=0))
+
+
+def check_data_set(data: SampleSet):
+    assert len(data) == len(data.groups) > 0
+    assert data.name
+    for index in {0, len(data) // 2, len(data) - 1}:
+        sample = data[index]
+        assert tuple(sample.image.shape) == data.shape
+        assert sample.image.dtype in (torch.float32, torch.complex64)
+        assert torch.isfinite(sample.image).all()
+        assert sample.image.abs().max() > 0
+        assert sample.group == data.groups[index]
+        assert sample.name
+        assert sample.label is None or tuple(sample.label.shape) == data.shape[1:]
+
+
+def assert_global_random_state_is_untouched(action):
+    torch.manual_seed(1)
+    np.random.seed(1)  # noqa: NPY002
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    action()
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert (before[1] == np.random.get_state()[1]).all()  # noqa: NPY002

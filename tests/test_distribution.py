@@ -1,0 +1,112 @@
+import itertools
+import math
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from helpers import assert_global_random_state_is_untouched, seeded
+from promask.distribution import MaskDistribution
+from promask.patterns import Pattern
+
+
+def on_grid(theta, budget):
+    theta = torch.as_tensor(theta)
+    return MaskDistribution(theta, Pattern(tuple(theta.shape), tuple(range(theta.ndim))), budget)
+
+
+def probability(mask, theta):
+    return math.prod(p if m else 1 - p for m, p in zip(mask, theta, strict=True))
+
+
+def test_mode_is_the_most_probable_mask_of_its_size():
+    """Against all masks of three units out of seven."""
+    theta = torch.rand(7, generator=seeded())
+    masks = [[i in chosen for i in range(7)] for chosen in itertools.combinations(range(7), 3)]
+    best = max(masks, key=lambda mask: probability(mask, theta.tolist()))
+    assert on_grid(theta, 3).mode().tolist() == best
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (5, 7), (64, 64)])
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_ties_go_to_the_centre(shape, value):
+    distribution = on_grid(torch.full(shape, value), 9)
+    mode = distribution.mode()
+    rows, columns = mode.nonzero().T
+    assert mode.sum() == 9
+    assert mode[shape[0] // 2, shape[1] // 2]
+    farthest = distribution.pattern.distance()[mode].max()
+    assert (distribution.pattern.distance()[~mode] >= farthest).all()
+    assert torch.equal(mode, distribution.mode())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_modes_and_samples_of_lines_are_whole_lines(axis):
+    pattern = Pattern((8, 10), (axis,))
+    distribution = MaskDistribution(torch.rand(pattern.units, generator=seeded()), pattern, budget=3)
+    for mask in [distribution.mode(), *distribution.sample(5, seed=0), *distribution.sample_exact(5, seed=0)]:
+        assert mask.shape == (8, 10)
+        pattern.restrict(mask)
+    assert pattern.restrict(distribution.mode()).sum() == 3
+    assert [int(pattern.restrict(mask).sum()) for mask in distribution.sample_exact(5, seed=0)] == [3] * 5
+
+
+def test_samples_have_the_given_probabilities():
+    theta = torch.tensor([0.0, 0.05, 0.4, 0.9, 1.0])
+    count = 40_000
+    frequency = on_grid(theta, 2).sample(count, seed=0).double().mean(0)
+    deviation = (theta * (1 - theta) / count).sqrt()
+    assert ((frequency - theta).abs() <= 4 * deviation).all()
+
+
+@pytest.mark.parametrize("theta", [[0.1, 0.2, 0.6, 0.8, 0.5, 0.3], [0.9, 0.8, 0.95, 0.7, 0.9, 0.99]])
+def test_exact_samples_follow_the_conditional_distribution(theta):
+    """Against the probabilities of all 20 masks of three units out of six, given that three are acquired."""
+    masks = list(itertools.combinations(range(6), 3))
+    weights = [probability([i in chosen for i in range(6)], theta) for chosen in masks]
+    count = 4000
+    drawn = on_grid(torch.tensor(theta), 3).sample_exact(count, seed=0)
+    names = [tuple(mask.nonzero().flatten().tolist()) for mask in drawn]
+    observed = [names.count(mask) for mask in masks]
+    assert sum(observed) == count
+    assert chisquare(observed, [count * weight / sum(weights) for weight in weights]).pvalue > 0.001
+
+
+@pytest.mark.parametrize(
+    ("theta", "always", "never"),
+    [
+        ([1.0, 1.0, 0.5, 0.5, 0.0, 0.0], [0, 1], [4, 5]),
+        ([1.0, 0.5, 0.0, 0.0, 0.0, 0.0], [0, 1], []),
+        ([1.0, 1.0, 1.0, 1.0, 0.5, 0.0], [], [4, 5]),
+        ([1.0, 1.0, 1.0, 0.0, 0.0, 0.0], [0, 1, 2], [3, 4, 5]),
+    ],
+)
+def test_exact_samples_of_certain_and_impossible_units(theta, always, never):
+    drawn = on_grid(torch.tensor(theta), 3).sample_exact(300, seed=0)
+    assert (drawn.sum(1) == 3).all()
+    frequency = drawn.double().mean(0)
+    assert all(frequency[i] == 1 for i in always)
+    assert all(frequency[i] == 0 for i in never)
+    undecided = [i for i in range(6) if i not in always + never]
+    assert all(0 < frequency[i] < 1 for i in undecided)
+
+
+def test_exact_samples_of_a_large_mask():
+    theta = torch.rand(256, 256, generator=seeded()) * 0.25
+    masks = on_grid(theta, 8192).sample_exact(3, seed=0)
+    assert masks.sum((1, 2)).tolist() == [8192] * 3
+
+
+def test_seeds():
+    distribution = on_grid(torch.rand(8, 8, generator=seeded()), 16)
+    for draw in (distribution.sample, distribution.sample_exact):
+        assert torch.equal(draw(3, seed=5), draw(3, seed=5))
+        assert not torch.equal(draw(3, seed=5), draw(3, seed=6))
+        assert_global_random_state_is_untouched(lambda draw=draw: draw(3, seed=5))
+
+
+def test_entropy_and_mean():
+    assert on_grid(torch.full((4, 4), 0.5), 8).entropy() == pytest.approx(16)
+    assert on_grid(torch.eye(4), 4).entropy() == 0
+    lines = MaskDistribution(torch.tensor([0.2, 0.7]), Pattern((3, 2), (1,)), 1)
+    torch.testing.assert_close(lines.mean(), torch.tensor([[0.2, 0.7]] * 3))

@@ -1,0 +1,68 @@
+import pytest
+import torch
+
+from helpers import check_pattern
+from promask.errors import InputError
+from promask.patterns import Pattern
+
+ALL = [
+    Pattern((6, 8), (0, 1)),
+    Pattern((6, 8), (0,)),
+    Pattern((6, 8), (1,)),
+    Pattern((5, 6, 7), (0, 1, 2)),
+    Pattern((5, 6, 7), (0, 2)),
+    Pattern((5, 6, 7), (1,)),
+    Pattern((1, 1), (0, 1)),
+]
+
+
+@pytest.mark.parametrize("pattern", ALL, ids=str)
+def test_properties(pattern):
+    check_pattern(pattern)
+
+
+def test_names_count_the_free_axes_and_take_the_last_ones():
+    assert Pattern.named("2d", (4, 6)).free == (0, 1)
+    assert Pattern.named("1d", (4, 6)).free == (1,)
+    assert Pattern.named("1d", (4, 6), axis=[0]).free == (0,)
+    assert Pattern.named("1d", (4, 6), axis=[-2]).free == (0,)
+    assert Pattern.named("2d", (3, 4, 6), axis=[2, 0]).free == (0, 2)
+    assert Pattern.named("3d", (3, 4, 6)).free == (0, 1, 2)
+
+
+def test_lines_are_whole():
+    mask = Pattern((3, 4), (1,)).expand(torch.tensor([True, False, False, True]))
+    assert mask.tolist() == [[True, False, False, True]] * 3
+
+
+@pytest.mark.parametrize(
+    ("acceleration", "budget"), [(1, 48), (4, 12), (5, 9), (7.5, 6), (48, 1), (1.01, 47)]
+)
+def test_budget_is_the_floor(acceleration, budget):
+    assert Pattern((6, 8), (0, 1)).budget(acceleration) == budget
+
+
+@pytest.mark.parametrize("acceleration", [0.99, 0, -1, 48.1, float("nan"), float("inf")])
+def test_impossible_accelerations(acceleration):
+    with pytest.raises(InputError, match="from 1 to the number of units, 48"):
+        Pattern((6, 8), (0, 1)).budget(acceleration)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pattern((4, 6), ()), "do not fit"),
+        (lambda: Pattern((4, 6), (2,)), "do not fit"),
+        (lambda: Pattern((4, 6), (1, 0)), "increasing"),
+        (lambda: Pattern.named("4d", (4, 6)), "Unknown pattern '4d'"),
+        (lambda: Pattern.named("3d", (4, 6)), "needs 3 axes"),
+        (lambda: Pattern.named("1d", (4, 6), axis=[0, 1]), "has 1 free axes"),
+        (lambda: Pattern.named("1d", (4, 6), axis=[2]), "do not fit"),
+        (lambda: Pattern.named("2d", (4, 6), axis=[0, 0]), "increasing and different"),
+        (lambda: Pattern((4, 6), (1,)).restrict(torch.eye(4, 6)), "whole units"),
+        (lambda: Pattern((4, 6), (1,)).restrict(torch.ones(6, 4)), "does not fit"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

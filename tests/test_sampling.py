@@ -1,0 +1,101 @@
+import pytest
+import torch
+from scipy.integrate import quad
+
+from helpers import seeded
+from promask.sampling import TINY, logistic_noise, straight_through_gumbel
+
+THETA = torch.tensor([0.05, 0.3, 0.5, 0.9], dtype=torch.float64)
+
+
+def draws(count, temperature, theta=THETA, seed=0):
+    noise = logistic_noise((count, 1, *theta.shape), theta, seeded(seed))
+    return straight_through_gumbel(theta, noise, temperature)
+
+
+def test_noise_is_the_difference_of_two_gumbels():
+    """Quantiles of the logistic distribution against those of g1 - g0."""
+    like = torch.zeros(1, dtype=torch.float64)
+    uniform = torch.rand(2, 400_000, generator=seeded(1), dtype=torch.float64)
+    gumbel = -torch.log(-torch.log(uniform))
+    levels = torch.tensor([0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99], dtype=torch.float64)
+    expected = torch.quantile(gumbel[0] - gumbel[1], levels)
+    measured = torch.quantile(logistic_noise((400_000,), like, seeded(2)), levels)
+    torch.testing.assert_close(measured, expected, atol=0.04, rtol=0)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3, 0.03])
+def test_masks_are_binary_with_the_given_probabilities(temperature):
+    count = 200_000
+    masks = draws(count, temperature).masks[:, 0]
+    assert set(masks.unique().tolist()) == {0, 1}
+    deviation = (THETA * (1 - THETA) / count).sqrt()
+    assert ((masks.mean(0) - THETA).abs() < 4 * deviation).all()
+
+
+def test_certain_units_are_certain():
+    masks = draws(10_000, 0.5, torch.tensor([0.0, 1.0])).masks
+    assert masks[..., 0].sum() == 0
+    assert masks[..., 1].mean() == 1
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_slope_is_autograds(temperature):
+    """The slope is d sigmoid((log odds + noise) / tau) / d theta, which autograd gives as well."""
+    noise = logistic_noise((50, 2, 4), THETA, seeded())
+    theta = THETA.expand(50, 2, 4).clone().requires_grad_()
+    soft = torch.sigmoid((torch.log(theta + TINY) - torch.log(1 - theta + TINY) + noise) / temperature)
+    (expected,) = torch.autograd.grad(soft.sum(), theta)
+    torch.testing.assert_close(straight_through_gumbel(THETA, noise, temperature).slope, expected)
+
+
+QUADRATIC = torch.tensor(
+    [[2.0, 0.5, -0.3, 0.1], [0.5, 1.0, 0.2, 0.4], [-0.3, 0.2, 3.0, -0.6], [0.1, 0.4, -0.6, 0.7]], dtype=torch.float64
+)
+LINEAR = torch.tensor([-1.0, 0.5, -2.0, 0.3], dtype=torch.float64)
+
+
+def quadratic_gradients(masks):
+    """dL/dm of L(m) = m^T A m + b^T m for each draw."""
+    return 2 * masks @ QUADRATIC + LINEAR
+
+
+def empirical_gradient(temperature, count=400_000):
+    result = draws(count, temperature)
+    each = result.slope * quadratic_gradients(result.masks)
+    return each.mean((0, 1)), each.flatten(0, 1).std(0) / count**0.5
+
+
+def test_low_temperature_gives_the_exact_gradient_of_a_quadratic():
+    """d E[L] / d theta, with E[m_i^2] = theta_i: A_ii + 2 sum_j A_ij theta_j + b_i."""
+    off_diagonal = QUADRATIC - torch.diag(QUADRATIC.diagonal())
+    exact = QUADRATIC.diagonal() + 2 * off_diagonal @ THETA + LINEAR
+    mean, error = empirical_gradient(0.03)
+    assert ((mean - exact).abs() < 4 * error + 0.005).all()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.4])
+def test_mean_gradient_of_a_quadratic_is_the_estimators_expectation(temperature):
+    """Away from temperature 0 the estimator is biased, by as much as integrals over the noise say."""
+
+    def moment(theta, weight):
+        def integrand(uniform):
+            noise = torch.logit(torch.tensor([[uniform]], dtype=torch.float64))
+            draw = straight_through_gumbel(torch.tensor(theta, dtype=torch.float64), noise, temperature)
+            return float(draw.slope * weight(draw.masks))
+
+        return quad(integrand, 0, 1, points=[1 - theta], epsabs=1e-9)[0]
+
+    slope = torch.tensor([moment(float(theta), lambda mask: 1) for theta in THETA], dtype=torch.float64)
+    slope_and_mask = torch.tensor([moment(float(theta), lambda mask: mask) for theta in THETA], dtype=torch.float64)
+    off_diagonal = QUADRATIC - torch.diag(QUADRATIC.diagonal())
+    expected = 2 * QUADRATIC.diagonal() * slope_and_mask + slope * (2 * off_diagonal @ THETA + LINEAR)
+    mean, error = empirical_gradient(temperature)
+    assert ((mean - expected).abs() < 4 * error).all()
+
+
+def test_pull_back_sums_over_all_draws():
+    result = draws(3, 1.0)
+    gradient = torch.rand(3, 1, 4, generator=seeded(), dtype=torch.float64)
+    expected = sum(result.slope[i, 0] * gradient[i, 0] for i in range(3))
+    torch.testing.assert_close(result.pull_back(gradient), expected)

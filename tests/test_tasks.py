@@ -1,0 +1,44 @@
+import pytest
+import torch
+
+from helpers import check_loss, smooth_images
+from promask.errors import InputError
+from promask.fourier import spectrum
+from promask.tasks import LOSSES, Reconstruction
+from promask.types import Batch
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_properties_of_losses(name):
+    check_loss(LOSSES[name])
+
+
+def batch_of(images):
+    return Batch(spectra=spectrum(images, (-2, -1)), targets=images.abs(), labels=None)
+
+
+def test_every_image_is_compared_with_its_own_target():
+    """Four images for two targets: the first two belong to the first target."""
+    targets = smooth_images(2, 1, (8, 8))
+    images = targets.repeat_interleave(2, 0).requires_grad_()
+    assert Reconstruction("mse")(images, batch_of(targets)) < 1e-20
+    assert Reconstruction("mse")(targets.repeat(2, 1, 1, 1).requires_grad_(), batch_of(targets)) > 1e-6
+
+
+def test_any_callable_is_a_loss():
+    targets = smooth_images(2, 1, (8, 8))
+    images = (1.1 * targets).requires_grad_()
+    expected = torch.nn.functional.huber_loss(images.abs(), targets.abs())
+    assert Reconstruction(torch.nn.HuberLoss())(images, batch_of(targets)) == expected
+
+
+@pytest.mark.parametrize("bad", [lambda x, y: 1.0, lambda x, y: (x - y).abs(), lambda x, y: y.sum()])
+def test_a_callable_that_is_no_loss(bad):
+    targets = smooth_images(1, 1, (8, 8))
+    with pytest.raises(InputError, match="must return a scalar tensor"):
+        Reconstruction(bad)(targets.clone().requires_grad_(), batch_of(targets))
+
+
+def test_unknown_loss():
+    with pytest.raises(InputError, match="Unknown loss 'mape': choose one of mse, l1, ssim"):
+        Reconstruction("mape")
