@@ -32,7 +32,7 @@ def test_mode_is_the_most_probable_mask_of_its_size():
 def test_ties_go_to_the_centre(shape, value):
     distribution = on_grid(torch.full(shape, value), 9)
     mode = distribution.mode()
-    rows, columns = mode.nonzero().T
+    _rows, _columns = mode.nonzero().T
     assert mode.sum() == 9
     assert mode[shape[0] // 2, shape[1] // 2]
     farthest = distribution.pattern.distance()[mode].max()

@@ -30,7 +30,9 @@ def test_psnr_is_scikit_images(pairs):
 
 
 def test_nmse_is_scikit_images(pairs):
-    expected = [skimage.metrics.normalized_root_mse(y, x, normalization="euclidean") ** 2 for x, y in scaled(*pairs)]
+    expected = [
+        skimage.metrics.normalized_root_mse(y, x, normalization="euclidean") ** 2 for x, y in scaled(*pairs)
+    ]
     np.testing.assert_allclose(metrics.nmse(*pairs).numpy(), expected, rtol=1e-5)
 
 

@@ -35,9 +35,7 @@ def test_lines_are_whole():
     assert mask.tolist() == [[True, False, False, True]] * 3
 
 
-@pytest.mark.parametrize(
-    ("acceleration", "budget"), [(1, 48), (4, 12), (5, 9), (7.5, 6), (48, 1), (1.01, 47)]
-)
+@pytest.mark.parametrize(("acceleration", "budget"), [(1, 48), (4, 12), (5, 9), (7.5, 6), (48, 1), (1.01, 47)])
 def test_budget_is_the_floor(acceleration, budget):
     assert Pattern((6, 8), (0, 1)).budget(acceleration) == budget
 

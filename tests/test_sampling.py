@@ -1,6 +1,7 @@
 import pytest
 import torch
 from scipy.integrate import quad
+from scipy.stats import ks_2samp
 
 from helpers import seeded
 from promask.sampling import TINY, logistic_noise, straight_through_gumbel
@@ -14,14 +15,10 @@ def draws(count, temperature, theta=THETA, seed=0):
 
 
 def test_noise_is_the_difference_of_two_gumbels():
-    """Quantiles of the logistic distribution against those of g1 - g0."""
-    like = torch.zeros(1, dtype=torch.float64)
-    uniform = torch.rand(2, 400_000, generator=seeded(1), dtype=torch.float64)
+    uniform = torch.rand(2, 100_000, generator=seeded(1), dtype=torch.float64)
     gumbel = -torch.log(-torch.log(uniform))
-    levels = torch.tensor([0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99], dtype=torch.float64)
-    expected = torch.quantile(gumbel[0] - gumbel[1], levels)
-    measured = torch.quantile(logistic_noise((400_000,), like, seeded(2)), levels)
-    torch.testing.assert_close(measured, expected, atol=0.04, rtol=0)
+    noise = logistic_noise((100_000,), THETA, seeded(2))
+    assert ks_2samp(noise.numpy(), (gumbel[1] - gumbel[0]).numpy()).pvalue > 0.001
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 0.03])
@@ -50,7 +47,8 @@ def test_slope_is_autograds(temperature):
 
 
 QUADRATIC = torch.tensor(
-    [[2.0, 0.5, -0.3, 0.1], [0.5, 1.0, 0.2, 0.4], [-0.3, 0.2, 3.0, -0.6], [0.1, 0.4, -0.6, 0.7]], dtype=torch.float64
+    [[2.0, 0.5, -0.3, 0.1], [0.5, 1.0, 0.2, 0.4], [-0.3, 0.2, 3.0, -0.6], [0.1, 0.4, -0.6, 0.7]],
+    dtype=torch.float64,
 )
 LINEAR = torch.tensor([-1.0, 0.5, -2.0, 0.3], dtype=torch.float64)
 
@@ -87,7 +85,9 @@ def test_mean_gradient_of_a_quadratic_is_the_estimators_expectation(temperature)
         return quad(integrand, 0, 1, points=[1 - theta], epsabs=1e-9)[0]
 
     slope = torch.tensor([moment(float(theta), lambda mask: 1) for theta in THETA], dtype=torch.float64)
-    slope_and_mask = torch.tensor([moment(float(theta), lambda mask: mask) for theta in THETA], dtype=torch.float64)
+    slope_and_mask = torch.tensor(
+        [moment(float(theta), lambda mask: mask) for theta in THETA], dtype=torch.float64
+    )
     off_diagonal = QUADRATIC - torch.diag(QUADRATIC.diagonal())
     expected = 2 * QUADRATIC.diagonal() * slope_and_mask + slope * (2 * off_diagonal @ THETA + LINEAR)
     mean, error = empirical_gradient(temperature)

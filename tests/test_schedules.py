@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from promask import schedules
@@ -12,7 +14,7 @@ def test_the_papers_three_phases():
     assert values[250] < 65536
     assert values[2248] > 8192
     assert values[2249:] == [8192] * 251
-    assert all(before >= after for before, after in zip(values, values[1:], strict=False))
+    assert all(before >= after for before, after in itertools.pairwise(values))
 
 
 def test_cubic_and_linear_half_way():
@@ -36,7 +38,7 @@ def test_temperature_is_linear_from_1_to_003():
     values = [schedules.temperature(step, 2500) for step in range(1, 2501)]
     assert values[0] == 1
     assert values[-1] == pytest.approx(0.03)
-    steps = {round(before - after, 12) for before, after in zip(values, values[1:], strict=False)}
+    steps = {round(before - after, 12) for before, after in itertools.pairwise(values)}
     assert len(steps) == 1
 
 

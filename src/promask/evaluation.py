@@ -14,7 +14,7 @@ from promask.errors import InputError
 from promask.fourier import fft_order
 from promask.learning.batches import Samples
 from promask.recon import zero_filled
-from promask.types import Images, Mask, SampleSet
+from promask.types import AnyArray, Images, Mask, SampleSet
 
 CHUNK = 16
 """Images reconstructed at a time."""
@@ -84,8 +84,8 @@ def check_mask(mask: Any, data: SampleSet) -> Mask:
     return values
 
 
-def read_mask(path: Path) -> Mask:
-    """The mask of a run folder or of a .npy file, centred."""
+def read_mask(path: Path) -> AnyArray:
+    """The values of a mask in a run folder or a .npy file, centred; `check_mask` makes them a mask."""
     file = path / "mask.npy" if path.is_dir() else path
     if not file.exists():
         raise InputError(f"{path} is neither a run folder nor a mask file.")

@@ -68,7 +68,7 @@ def _to_target_range(images: Images, targets: Images) -> tuple[Images, Images]:
     return ((images - lowest) / ranges).clamp(0, 1), (targets - lowest) / ranges
 
 
-def _windowed_mean(images: Images) -> Images:
+def _windowed_mean(images: Images) -> Float[Tensor, "batch channel *valid"]:
     # Shifted sums, axis by axis: an order of magnitude faster here than a depth-wise convolution and its
     # backward pass, and the same code for slices and volumes.
     offsets = torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2

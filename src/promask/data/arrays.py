@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from promask.data.sets import ArraySet
 from promask.errors import InputError
 from promask.fourier import space_axes, to_image
 
-Array = np.ndarray[Any, Any]
+Array = npt.NDArray[Any]
 
 
 def from_images(
@@ -27,6 +28,8 @@ def from_images(
     With `volumes`, each of them has a further axis before H. Values keep their scale; precision becomes single.
     """
     images = _single_precision(images, name)
+    if not images.numel():
+        raise InputError(f"{name} holds no images: its shape is {list(images.shape)}.")
     dimensions = 3 if volumes else 2
     if not dimensions <= images.ndim <= dimensions + 2:
         raise InputError(
@@ -87,10 +90,10 @@ def read_npz(path: Path, volumes: bool) -> ArraySet:
 def read_numpy(path: Path) -> Array | dict[str, Array]:
     """The array of a .npy file or the named arrays of a .npz file; never anything pickled."""
     try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content
-        with content:
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return content
             return {name: content[name] for name in content.files}
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error

@@ -4,7 +4,7 @@ Coordinates are fractions of the field of view: (0, 0) is the top left corner, (
 x runs to the right and y downwards, so an anatomy looks the same at every image size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -18,7 +18,8 @@ Points = npt.NDArray[np.floating[Any]]
 Raster = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.uint8]
 Stack = tuple[int, int, int]
-Image = npt.NDArray[np.float32 | np.complex64]
+Numbers = npt.NDArray[Any] | Sequence[Any] | float
+Image = npt.NDArray[np.inexact[Any]]
 
 # Catmull-Rom: the cubic goes through its knots, and moving one knot only bends the curve nearby.
 _CATMULL_ROM = 0.5 * np.array([[0, 2, 0, 0], [-1, 0, 1, 0], [2, -5, 4, -1], [-1, 3, -3, 1]], dtype=np.float64)
@@ -58,7 +59,7 @@ class Waves:
         return np.asarray(np.sin(points @ self._vectors + shift) @ self._weights)
 
 
-def curve(knots: npt.ArrayLike, closed: bool = True) -> Points:
+def curve(knots: Numbers, closed: bool = True) -> Points:
     """Draw a smooth curve through knots, with eight steps from each to the next.
 
     (K, 2) knots give (8 K, 2) points, or (8 K - 7, 2) if open, e.g. `curve([(0, 0), (1, 0), (0.5, 1)])`.
@@ -71,7 +72,7 @@ def curve(knots: npt.ArrayLike, closed: bool = True) -> Points:
     return points if closed else np.concatenate([points, inner[-1:]])
 
 
-def ellipse(centre: npt.ArrayLike, radii: npt.ArrayLike, angle: npt.ArrayLike = 0.0) -> Points:
+def ellipse(centre: Numbers, radii: Numbers, angle: Numbers = 0.0) -> Points:
     """Draw ellipses.
 
     (..., 2) centres and radii and (...) angles in radians give (..., 48, 2) outlines, e.g.
@@ -84,7 +85,7 @@ def ellipse(centre: npt.ArrayLike, radii: npt.ArrayLike, angle: npt.ArrayLike = 
     return around + np.asarray(centre, dtype=np.float64)[..., None, :]
 
 
-def offset(points: Points, distance: npt.ArrayLike, closed: bool = True) -> Points:
+def offset(points: Points, distance: Numbers, closed: bool = True) -> Points:
     """Move curves along their normals.
 
     (..., M, 2) points and a distance, or (M,) distances, give (..., M, 2) points. Positive distances grow a
@@ -98,7 +99,7 @@ def offset(points: Points, distance: npt.ArrayLike, closed: bool = True) -> Poin
     return np.asarray(points + normal * step[..., None])
 
 
-def stroke(points: Points, width: npt.ArrayLike, closed: bool = False) -> Points:
+def stroke(points: Points, width: Numbers, closed: bool = False) -> Points:
     """Outline a line of a given width.
 
     (M, 2) points and one or (M,) widths give the outline of the line, e.g.

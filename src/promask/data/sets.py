@@ -23,10 +23,6 @@ class ArraySet:
     subjects: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if not len(self.images):
-            raise InputError(f"{self.name} holds no images.")
-        if min(self.shape) < 1:
-            raise InputError(f"The images of {self.name} are empty: shape {list(self.shape)}.")
         for index, image in enumerate(self.images):
             _check(image, self._sample_name(index))
         if self.labels is not None and self.labels.shape != (len(self), *self.shape[1:]):

@@ -1,0 +1,211 @@
+"""Each command in this process, and what bad input gets: one sentence and exit status 2."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from promask.cli import main
+from promask.demo import run_demo
+
+IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
+
+
+@pytest.fixture
+def promask(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, status=0):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert stop.value.code == status, captured.err
+        if status:
+            assert captured.err.count("\n") == 1, "one sentence"
+            assert captured.err.startswith("promask: ")
+            assert captured.out == ""
+        return captured.err if status else captured.out
+
+    np.save("images.npy", IMAGES)
+    np.savez("patients.npz", image=IMAGES, subject=np.repeat(list("abcde"), 2))
+    return call
+
+
+def test_learn_and_evaluate(promask, tmp_path):
+    text = promask("learn", "patients.npz", "--accel", 4, "--out", "runs/a", "--steps", 5)
+    assert "held out" in text
+    assert "runs/a" in text
+    names = {path.name for path in (tmp_path / "runs" / "a").iterdir()}
+    assert names == {"mask.npy", "probabilities.npy", "variance.npy", "run.json", "report.html", "figures"}
+    assert np.load("runs/a/mask.npy").sum() == 48
+
+    summary = json.loads(promask("evaluate", "runs/a", "patients.npz", "--json"))
+    assert set(summary) == {"psnr", "ssim", "nmse", "acceleration", "images", "part"}
+    assert (summary["acceleration"], summary["images"], summary["part"]) == (4, 2, "test")
+    of_file = json.loads(promask("evaluate", "runs/a/mask.npy", "patients.npz", "--json"))
+    assert of_file == summary
+    assert json.loads((tmp_path / "runs/a/run.json").read_text())["about"]["evaluation"] == summary
+    everything = json.loads(promask("evaluate", "runs/a", "patients.npz", "--part", "all", "--json"))
+    assert everything["images"] == 10
+    assert "PSNR" in promask("evaluate", "runs/a", "patients.npz")
+
+
+def test_learn_tells_when_nothing_was_held_out(promask):
+    assert "the same that it was learned from" in promask(
+        "learn", "images.npy", "--accel", 4, "--out", "a", "--steps", 2
+    )
+
+
+def test_learn_prints_json(promask):
+    summary = json.loads(promask("learn", "images.npy", "--accel", 5.5, "--out", "a", "--steps", 2, "--json"))
+    assert summary["budget"] == 34
+    assert summary["acceleration"] == pytest.approx(192 / 34)
+    assert summary["evaluation"]["images"] == 10
+
+
+def test_options_reach_the_run(promask):
+    options = "--pattern 1d --axis 0 --loss ssim --steps 3 --batch-size 2 --samples 1 --members 2 --seed 5"
+    promask("learn", "images.npy", "--accel", 4, "--out", "a", *options.split(), "--annealing", "linear")
+    config = json.loads(Path("a/run.json").read_text())["config"]
+    expected = {"pattern": "1d", "axis": [0], "loss": "ssim", "steps": 3, "batch_size": 2, "samples": 1}
+    expected |= {"members": 2, "seed": 5, "annealing": "linear", "acceleration": 4}
+    assert config | expected == config
+    mask = np.load("a/mask.npy")
+    assert (mask == mask[:, :1]).all()
+    assert mask[:, 0].sum() == 4
+
+
+def test_a_run_repeats_from_its_own_record(promask):
+    promask("learn", "images.npy", "--accel", 4, "--out", "a", "--steps", 4, "--seed", 3)
+    promask("learn", "images.npy", "--config", "a/run.json", "--out", "b")
+    assert (np.load("a/probabilities.npy") == np.load("b/probabilities.npy")).all()
+    promask("learn", "images.npy", "--config", "a/run.json", "--out", "c", "--seed", 4)
+    assert (np.load("a/probabilities.npy") != np.load("c/probabilities.npy")).any()
+
+
+def test_a_run_starts_from_given_probabilities(promask):
+    promask("learn", "images.npy", "--accel", 4, "--out", "a", "--steps", 4)
+    promask("learn", "images.npy", "--accel", 4, "--out", "b", "--steps", 4, "--init", "a/probabilities.npy")
+    assert (np.load("a/probabilities.npy") != np.load("b/probabilities.npy")).any()
+
+
+def test_volumes(promask):
+    np.save("volume.npy", IMAGES)
+    promask(
+        "learn",
+        "volume.npy",
+        "--volumes",
+        "--pattern",
+        "2d",
+        "--axis",
+        "0,2",
+        "--accel",
+        4,
+        "--out",
+        "a",
+        "--steps",
+        3,
+    )
+    mask = np.load("a/mask.npy")
+    assert mask.shape == (10, 16, 12)
+    assert (mask == mask[:, :1]).all()
+    promask("learn", "volume.npy", "--pattern", "3d", "--volumes", "--accel", 4, "--out", "b", "--steps", 3)
+    assert np.load("b/mask.npy").sum() == 480
+
+
+@pytest.mark.parametrize("name", ["equispaced", "gaussian", "energy"])
+def test_baseline(promask, name):
+    assert "x4" in promask("baseline", name, "images.npy", "--accel", 4, "--out", "masks/a.npy")
+    mask = np.load("masks/a.npy")
+    assert mask.dtype == bool
+    assert mask.sum() == 48
+    assert json.loads(promask("evaluate", "masks/a.npy", "images.npy", "--json"))["acceleration"] == 4
+
+
+LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*LEARN, "--accel", "0.5"), "acceleration must be a number of at least 1, but is 0.5"),
+        ((*LEARN, "--accel", "-3"), "acceleration must be a number of at least 1, but is -3"),
+        ((*LEARN, "--accel", "nan"), "acceleration must be a number of at least 1"),
+        ((*LEARN, "--accel", "193"), "from 1 to the number of units, 192, but is 193"),
+        ((*LEARN, "--accel", "many"), "Invalid value for '--accel'"),
+        (LEARN, "The acceleration is missing: add --accel"),
+        ((*LEARN, "--accel", "4", "--loss", "best"), "Unknown loss 'best'"),
+        ((*LEARN, "--accel", "4", "--preset", "best"), "Unknown preset 'best'"),
+        ((*LEARN, "--accel", "4", "--axis", "x"), "must be whole numbers such as 1 or 0,2, but are 'x'"),
+        ((*LEARN, "--accel", "4", "--axis", "0"), "Pattern 2d has 2 free axes"),
+        ((*LEARN, "--accel", "4", "--pattern", "3d"), "Pattern 3d needs 3 axes"),
+        ((*LEARN, "--accel", "4", "--pattern", "9d"), "pattern must be 1d or 2d or 3d, but is '9d'"),
+        ((*LEARN, "--accel", "4", "--init", "none.npy"), "none.npy is neither a file"),
+        ((*LEARN, "--accel", "4", "--device", "abacus"), "The device 'abacus' cannot be used here"),
+        ((*LEARN, "--accel", "4", "--config", "none.json"), "Cannot read the configuration none.json"),
+        ((*LEARN, "--accel", "4", "--config", "images.npy"), "is not JSON"),
+        ((*LEARN, "--accel", "4", "--unknown"), "No such option"),
+        (("learn", "liver", "--accel", "4", "--out", "out"), "liver is neither a file nor a built-in data set"),
+        (("learn", "nan.npy", "--accel", "4", "--out", "out"), "nan.npy, slice 3 holds NaN"),
+        (("learn", "zero.npy", "--accel", "4", "--out", "out"), "zero.npy, slice 7 is zero everywhere"),
+        (("learn", "images.npy", "--accel", "4", "--out", "full"), "full exists and is not a run"),
+        (("learn", "images.npy", "--accel", "4", "--out", "images.npy"), "images.npy is a file"),
+        (("evaluate", "mask.npy", "images.npy"), "The mask has shape [5, 5]"),
+        (("evaluate", "nowhere", "images.npy"), "nowhere is neither a run folder nor a mask file"),
+        (("evaluate", "full", "images.npy"), "neither a run folder nor a mask file"),
+        (("baseline", "best", "images.npy", "--accel", "4", "--out", "a.npy"), "Unknown baseline 'best'"),
+        (("baseline", "energy", "images.npy", "--accel", "4", "--out", "a.png"), "written as .npy files"),
+        (
+            ("baseline", "equispaced", "images.npy", "--accel", "4", "--pattern", "2d", "--out", "a.npy"),
+            "made of lines",
+        ),
+        (("fly",), "No such command"),
+    ],
+)
+def test_bad_input(promask, tmp_path, arguments, message):
+    for name, place, value in (("nan", (3, 0, 0), np.nan), ("zero", 7, 0)):
+        images = IMAGES.copy()
+        images[place] = value
+        np.save(f"{name}.npy", images)
+    np.save("mask.npy", np.eye(5))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "precious.txt").write_text("keep me")
+    before = sorted(tmp_path.rglob("*"))
+    assert message in promask(*arguments, status=2)
+    assert sorted(tmp_path.rglob("*")) == before, "nothing is written"
+
+
+def test_help_and_version(promask):
+    assert "learn" in promask()
+    assert "learn" in promask("--help")
+    assert "Example: promask learn brain --accel 8" in promask("learn", "--help")
+    assert promask("--version").strip().count(".") == 2
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys; sys.argv = ['promask', '--help']; import promask.cli, atexit\n"
+    code += "atexit.register(lambda: print('torch' in sys.modules)); promask.cli.main()"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip().endswith("False")
+
+
+def test_in_a_pipe_there_is_no_progress_bar(tmp_path):
+    command = [sys.executable, "-m", "promask", "learn", "head", "--accel", "8", "--steps", "2", "--json"]
+    done = subprocess.run([*command, "--out", tmp_path / "a"], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["run"] == str(tmp_path / "a")
+
+
+def test_the_demo_beats_the_masks_that_know_nothing(tmp_path):
+    result = run_demo(tmp_path / "demo")
+    for other in ("equispaced", "gaussian"):
+        assert result.evaluations["promask"]["psnr"] > result.evaluations[other]["psnr"] + 5
+        assert result.evaluations["promask"]["ssim"] > result.evaluations[other]["ssim"] + 0.1
+        assert result.evaluations["promask"]["nmse"] < result.evaluations[other]["nmse"] / 2
+    assert {row["acceleration"] for row in result.evaluations.values()} == {8}
+    assert result.evaluations["promask"]["psnr"] > result.evaluations["energy"]["psnr"] - 0.1
+    assert (tmp_path / "demo" / "figures" / "comparison.png").stat().st_size > 10_000
+    assert (tmp_path / "demo" / "report.html").stat().st_size < 5e6

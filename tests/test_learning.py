@@ -1,0 +1,328 @@
+"""The loop against the literal Algorithm 1, brute force, and what a user may count on."""
+
+import itertools
+
+import pytest
+import torch
+from benchmarks.textbook import Settings, textbook
+
+from helpers import assert_global_random_state_is_untouched, seeded, smooth_images
+from promask import learn, schedules
+from promask.baselines import baseline_mask
+from promask.config import Config
+from promask.data import ArraySet, from_images, load
+from promask.errors import InputError
+from promask.evaluation import evaluate
+from promask.fourier import centred, fft_order, from_spectrum, spectrum, to_kspace
+from promask.learning.batches import Samples, index_batches
+from promask.learning.loop import generator, optimise
+from promask.learning.step import backpropagate
+from promask.patterns import Pattern
+from promask.sampling import Draws, logistic_noise
+from promask.tasks import LOSSES, Reconstruction
+
+CPU = torch.device("cpu")
+
+
+def samples_of(images):
+    return Samples(ArraySet(images, "test"), CPU)
+
+
+# Step for step
+
+
+@pytest.mark.parametrize("free", [(0, 1), (0,), (1,)])
+@pytest.mark.parametrize("loss", ["mse", "ssim"])
+@pytest.mark.parametrize("annealing", ["cubic", "linear"])
+def test_the_paper_preset_is_algorithm_1_step_for_step(free, loss, annealing):
+    """With the same start, batches and random numbers the two give the same probabilities after every step."""
+    images = smooth_images(count=5, channels=2, size=(8, 7))
+    pattern = Pattern((8, 7), free)
+    config = Config.preset("paper", acceleration=4, steps=60, batch_size=3, samples=2, annealing=annealing, seed=3)
+    steps = []
+    theta, history = optimise(
+        samples_of(images), pattern, Reconstruction(loss), config, on_step=lambda p: steps.append(p.probabilities)
+    )
+
+    keepdims = [n if axis in free else 1 for axis, n in enumerate(pattern.shape)]
+    start = torch.rand(pattern.unit_shape, generator=generator(3, 0, "start"), dtype=torch.float64)
+    noise_source = generator(3, 0, "noise")
+    pending = []
+
+    def gumbel(shape):
+        """First g1, then g0, such that g1 - g0 is the logistic number that the library draws."""
+        if pending:
+            return pending.pop()
+        noise = logistic_noise((*shape[:2], *pattern.unit_shape), start, noise_source)
+        noise = centred(noise, len(free)).reshape(shape)
+        g0 = -torch.log(-torch.log(torch.rand(shape, generator=seeded(9), dtype=torch.float64)))
+        pending.append(g0)
+        return g0 + noise
+
+    settings = Settings(acceleration=4, iterations=60, samples=2, power=schedules.ANNEALING_POWER[annealing])
+    literal = textbook(
+        to_kspace(images, (-2, -1)),
+        centred(start, len(free)).reshape(keepdims),
+        settings,
+        LOSSES[loss],
+        index_batches(5, 3, generator(3, 0, "batches")),
+        gumbel,
+    )
+    for ours, theirs in zip(steps, literal, strict=True):
+        torch.testing.assert_close(centred(ours, len(free)).reshape(keepdims), theirs, atol=1e-9, rtol=0)
+    assert torch.equal(steps[-1], theta)
+    assert len(history.loss) == 60
+    assert (theta - start).abs().max() > 0.1, "the run must have gone somewhere for this test to mean something"
+
+
+def test_the_paper_preset_is_section_4():
+    config = Config.preset("paper", acceleration=8)
+    assert (config.steps, config.batch_size, config.samples, config.members) == (2500, 32, 4, 10)
+    assert (config.update, config.learning_rate, config.annealing, config.loss) == ("adam", 0.01, "cubic", "mse")
+    assert (config.exploration * 2500, config.exploitation * 2500) == (250, 250)
+    assert (config.init, config.pattern) == ("uniform", "2d")
+
+
+# The gradient
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("free", [(0, 1), (1,)])
+def test_the_mask_gradient_is_that_of_finite_differences(name, free):
+    images = smooth_images(count=2, channels=2, size=(8, 8))
+    pattern, task = Pattern((8, 8), free), Reconstruction(name)
+    batch = samples_of(images).batch(torch.arange(2))
+    masks = 0.2 + 0.6 * torch.rand((2, 3, *pattern.unit_shape), generator=seeded(), dtype=torch.float64)
+
+    def loss(values):
+        return backpropagate(Draws(values, values), batch, pattern, task).loss
+
+    gradient = backpropagate(Draws(masks, masks), batch, pattern, task).mask_gradient
+    for index in [(0, 0, 0), (1, 2, 3), (0, 1, 5)]:
+        place = index[:2] + (index[2],) * len(free)
+        step = torch.zeros_like(masks)
+        step[place] = 1e-5
+        difference = (loss(masks + step) - loss(masks - step)) / 2e-5
+        assert float(gradient[place]) == pytest.approx(difference, rel=1e-5, abs=1e-10)
+
+
+# Optima
+
+
+def tiny_images():
+    """Anatomy in 8 x 8 pixels: the head, slices of the brain, and hearts and knees with phase."""
+    yield averaged(load("head").images[0, 0])
+    for name, indices in (("brain", (5, 20, 35, 50)), ("cardiac+phase", (0, 9, 40)), ("knee+phase", (0, 9, 40))):
+        images = load(name).images
+        yield from (averaged(images[index, 0, :192, :192]) for index in indices)
+
+
+def averaged(image):
+    width = len(image) // 8
+    return image.to(torch.complex64).reshape(8, width, 8, width).mean((1, 3))
+
+
+def test_the_learner_finds_the_optimum_of_a_tiny_grid():
+    """Against all 635,376 masks of 4 locations out of 64.
+
+    The best mask for most images, and one of the best ten, within 6 % of the smallest loss, for the others.
+    """
+    choices = torch.tensor(list(itertools.combinations(range(64), 4)))
+    ranks, excess = [], []
+    for image in tiny_images():
+        spectra, target, losses = spectrum(image, (-2, -1)), image.abs(), []
+        for chosen in choices.split(50_000):
+            masks = torch.zeros(len(chosen), 64).scatter_(1, chosen, 1.0).reshape(-1, 8, 8)
+            losses.append((from_spectrum(spectra * masks, (-2, -1)).abs() - target).square().mean((1, 2)))
+        losses = torch.cat(losses)
+        mask = fft_order(learn(image, acceleration=16).mask, 2)
+        loss = (from_spectrum(spectra * mask, (-2, -1)).abs() - target).square().mean()
+        ranks.append(int((losses < loss * (1 - 1e-5)).sum()))
+        excess.append(float(loss / losses.min()) - 1)
+    assert ranks[0] == 0
+    assert ranks.count(0) >= 7
+    assert max(ranks) < 10
+    assert max(excess) < 0.06
+
+
+@pytest.mark.parametrize(("pattern", "axis"), [("2d", None), ("1d", (0,)), ("1d", (1,))])
+def test_the_learner_is_as_good_as_the_closed_form(pattern, axis):
+    """The units of largest energy are optimal for the complex error, and near it for magnitudes."""
+    data = from_images(smooth_images(20, size=(32, 24), dtype=torch.complex64))
+    run = learn(data, acceleration=6, pattern=pattern, axis=axis)
+    closed_form = baseline_mask("energy", data, run.distribution.pattern, 6)
+    learned, known = (sum(evaluate(mask, data).psnr) / 20 for mask in (run.mask, closed_form))
+    assert learned > known - 0.1
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_the_default_does_not_depend_on_the_scale_of_the_images(scale):
+    images = smooth_images(6, size=(16, 16), dtype=torch.complex64)
+    reference = learn(images, acceleration=8)
+    run = learn(images * scale, acceleration=8)
+    assert (run.mask & reference.mask).sum() >= 31
+
+
+# What a user may count on
+
+
+def test_the_same_seed_gives_the_same_bits():
+    images = smooth_images(5, size=(16, 16), dtype=torch.complex64)
+    first, again, other = (learn(images, 4, steps=30, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(first.probabilities, again.probabilities)
+    assert first.history == again.history
+    assert not torch.equal(first.probabilities, other.probabilities)
+
+
+def test_the_global_random_state_is_left_alone():
+    images = smooth_images(5, size=(16, 16), dtype=torch.complex64)
+    assert_global_random_state_is_untouched(lambda: learn(images, 4, steps=3))
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("acceleration", [1, 2.7, 8, 256])
+@pytest.mark.parametrize("pattern", ["1d", "2d"])
+def test_the_budget_is_kept_exactly(preset, acceleration, pattern):
+    if pattern == "1d":
+        acceleration = min(acceleration, 16)
+    images = smooth_images(3, size=(16, 16), dtype=torch.complex64)
+    run = learn(images, acceleration, preset=preset, steps=20, members=2, pattern=pattern)
+    budget = int((256 if pattern == "2d" else 16) / acceleration)
+    assert run.distribution.budget == budget
+    assert run.probabilities.double().sum() <= budget
+    assert run.probabilities.min() >= 0
+    assert run.probabilities.max() <= 1
+    assert run.distribution.pattern.restrict(run.mask).sum() == budget
+    assert run.history["budget"][-1] == budget
+
+
+def test_a_single_image_is_a_data_set_of_one():
+    image = smooth_images(1, size=(16, 12), dtype=torch.complex64)
+    alone, stacked = learn(image[0, 0], 4, steps=20), learn(image, 4, steps=20)
+    assert torch.equal(alone.probabilities, stacked.probabilities)
+
+
+def test_channels_share_one_mask():
+    images = smooth_images(4, channels=3, size=(16, 12), dtype=torch.complex64)
+    assert learn(images, 4, steps=10).mask.shape == (16, 12)
+
+
+@pytest.mark.parametrize("axis", [(0, 1, 2), (0, 2), (1,)])
+def test_volumes(axis):
+    volumes = smooth_images(2, size=(6, 8, 10), dtype=torch.complex64)
+    run = learn(volumes, 2, steps=10, volumes=True, pattern=f"{len(axis)}d", axis=axis)
+    assert run.mask.shape == (6, 8, 10)
+    run.distribution.pattern.restrict(run.mask)
+
+
+def test_a_given_start_is_used():
+    """Without a step worth the name, the mode is that of the start."""
+    images = smooth_images(2, size=(8, 6), dtype=torch.complex64)
+    start = torch.rand(8, 6, generator=seeded())
+    run = learn(images, 4, init=start, steps=1, learning_rate=1e-9)
+    assert set(start[run.mask].tolist()) == set(start.flatten().topk(12).values.tolist())
+
+
+def test_any_callable_loss():
+    images = smooth_images(2, size=(16, 12), dtype=torch.complex64)
+    seen = []
+
+    def charbonnier(image, target):
+        seen.append((image.shape, target.shape))
+        return ((image - target).square() + 1e-6).sqrt().mean()
+
+    run = learn(images, 4, loss=charbonnier, steps=5, samples=3)
+    assert seen == [((6, 1, 16, 12),) * 2] * 5
+    assert run.config.loss == "charbonnier"
+
+
+def test_labels_and_datasets_of_torch():
+    class Slices(torch.utils.data.Dataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return smooth_images(3, size=(8, 8), phase=False)[index], torch.zeros(8, 8, dtype=torch.int64)
+
+    assert learn(Slices(), 4, steps=3).mask.sum() == 16
+
+
+# Batches
+
+
+@pytest.mark.parametrize(("count", "batch_size"), [(10, 3), (9, 3), (2, 5), (1, 1), (7, 7)])
+def test_batches_are_drawn_without_replacement(count, batch_size):
+    size = min(count, batch_size)
+    rounds = count // size
+    stream = index_batches(count, batch_size, seeded())
+    for _ in range(20):
+        indices = torch.cat([next(stream) for _ in range(rounds)])
+        assert len(indices) == rounds * size == len(set(indices.tolist()))
+        assert indices.max() < count
+
+
+def test_all_images_are_used_equally_often():
+    stream = index_batches(7, 3, seeded())
+    used = torch.bincount(torch.cat([next(stream) for _ in range(7000)]), minlength=7)
+    assert (used - 3000).abs().max() < 150
+
+
+# Members
+
+
+def test_members_are_independent_runs():
+    """Each member of an ensemble is the run that its number alone gives: nothing is handed on."""
+    images = smooth_images(4, size=(12, 10), dtype=torch.complex64)
+    config = Config.preset("default", acceleration=4, steps=15, members=3)
+    pattern = Pattern((12, 10), (0, 1))
+    alone = [
+        centred(optimise(samples_of(images), pattern, Reconstruction("mse"), config, member)[0], 2)
+        for member in (2, 0, 1)
+    ]
+    run = learn(images, 4, steps=15, members=3)
+    stacked = torch.stack(alone).double()
+    torch.testing.assert_close(run.probabilities, stacked.mean(0).float(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(run.variance, stacked.var(0, correction=0).float(), atol=1e-6, rtol=0)
+    assert run.variance.max() > 0.01, "members that start apart must differ"
+    assert len(run.history["member_loss"]) == 3
+    assert len({tuple(losses) for losses in run.history["member_loss"]}) == 3
+
+
+def test_a_single_member_has_no_variance():
+    assert learn(smooth_images(2, dtype=torch.complex64), 4, steps=3).variance.max() == 0
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "steps must be a whole number of at least 1, but is 0"),
+        ({"steps": 2.5}, "steps must be"),
+        ({"steps": True}, "steps must be"),
+        ({"acceleration": 0.5}, "acceleration must be a number of at least 1, but is 0.5"),
+        ({"acceleration": float("nan")}, "acceleration must be"),
+        ({"acceleration": 10_000}, "from 1 to the number of units, 192"),
+        ({"preset": "best"}, "Unknown preset 'best'"),
+        ({"stepz": 3}, "Unknown setting 'stepz'"),
+        ({"annealing": "slow"}, "annealing must be cubic or linear"),
+        ({"exploration": 0.7, "exploitation": 0.7}, "add up to more than 1"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used"),
+        ({"init": torch.full((16, 12), 2.0)}, "from 0 to 1"),
+        ({"init": torch.full((16, 12), float("nan"))}, "from 0 to 1"),
+        ({"init": torch.full((3, 3), 0.5)}, r"shape \[3, 3\], but the units have shape \[16, 12\]"),
+        ({"init": "nowhere.npy"}, "neither a file of probabilities nor 'uniform'"),
+        ({"part": "half"}, "Unknown part 'half'"),
+        ({"pattern": "3d"}, "needs 3 axes"),
+        ({"seed": -1}, "seed must be"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(InputError, match=message):
+        learn(smooth_images(2, dtype=torch.complex64), **({"acceleration": 4, "steps": 2} | settings))
+
+
+def test_a_loss_that_breaks_down_stops_the_run():
+    with pytest.raises(FloatingPointError, match="The loss became nan at step 1"):
+        learn(smooth_images(2, dtype=torch.complex64), 4, loss=lambda x, y: (x - y).mean() * float("nan"))
