@@ -112,8 +112,9 @@ def test_volumes(promask):
     mask = np.load("a/mask.npy")
     assert mask.shape == (10, 16, 12)
     assert (mask == mask[:, :1]).all()
-    promask("learn", "volume.npy", "--pattern", "3d", "--volumes", "--accel", 4, "--out", "b", "--steps", 3)
+    promask("learn", "volume.npy", "--pattern", "3d", "--accel", 4, "--out", "b", "--steps", 3)
     assert np.load("b/mask.npy").sum() == 480
+    assert json.loads(promask("evaluate", "b", "volume.npy", "--json"))["images"] == 1
 
 
 @pytest.mark.parametrize("name", ["equispaced", "gaussian", "energy"])
@@ -141,7 +142,10 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         ((*LEARN, "--accel", "4", "--preset", "best"), "Unknown preset 'best'"),
         ((*LEARN, "--accel", "4", "--axis", "x"), "must be whole numbers such as 1 or 0,2, but are 'x'"),
         ((*LEARN, "--accel", "4", "--axis", "0"), "Pattern 2d has 2 free axes"),
-        ((*LEARN, "--accel", "4", "--pattern", "3d"), "Pattern 3d needs 3 axes"),
+        (
+            ("learn", "one.npy", "--out", "out", "--accel", "4", "--pattern", "3d"),
+            "has shape [16, 12], but images of 3 axes are expected",
+        ),
         ((*LEARN, "--accel", "4", "--pattern", "9d"), "pattern must be 1d or 2d or 3d, but is '9d'"),
         ((*LEARN, "--accel", "4", "--init", "none.npy"), "none.npy is neither a file"),
         ((*LEARN, "--accel", "4", "--device", "abacus"), "The device 'abacus' cannot be used here"),
@@ -171,6 +175,7 @@ def test_bad_input(promask, tmp_path, arguments, message):
         images[place] = value
         np.save(f"{name}.npy", images)
     np.save("mask.npy", np.eye(5))
+    np.save("one.npy", IMAGES[0])
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "precious.txt").write_text("keep me")
     before = sorted(tmp_path.rglob("*"))

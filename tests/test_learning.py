@@ -125,7 +125,7 @@ def averaged(image):
 def test_the_learner_finds_the_optimum_of_a_tiny_grid():
     """Against all 635,376 masks of 4 locations out of 64.
 
-    The best mask for most images, and one of the best ten, within 6 % of the smallest loss, for the others.
+    The best mask for nine images of eleven, and one of the best five, within 6 % of the smallest loss, for all.
     """
     choices = torch.tensor(list(itertools.combinations(range(64), 4)))
     ranks, excess = [], []
@@ -135,13 +135,13 @@ def test_the_learner_finds_the_optimum_of_a_tiny_grid():
             masks = torch.zeros(len(chosen), 64).scatter_(1, chosen, 1.0).reshape(-1, 8, 8)
             losses.append((from_spectrum(spectra * masks, (-2, -1)).abs() - target).square().mean((1, 2)))
         losses = torch.cat(losses)
-        mask = fft_order(learn(image, acceleration=16).mask, 2)
+        mask = fft_order(learn(image, acceleration=16, steps=1000, samples=64).mask, 2)
         loss = (from_spectrum(spectra * mask, (-2, -1)).abs() - target).square().mean()
         ranks.append(int((losses < loss * (1 - 1e-5)).sum()))
         excess.append(float(loss / losses.min()) - 1)
     assert ranks[0] == 0
-    assert ranks.count(0) >= 7
-    assert max(ranks) < 10
+    assert ranks.count(0) >= 9
+    assert max(ranks) < 5
     assert max(excess) < 0.06
 
 
@@ -314,7 +314,7 @@ def test_a_single_member_has_no_variance():
         ({"init": torch.full((3, 3), 0.5)}, r"shape \[3, 3\], but the units have shape \[16, 12\]"),
         ({"init": "nowhere.npy"}, "neither a file of probabilities nor 'uniform'"),
         ({"part": "half"}, "Unknown part 'half'"),
-        ({"pattern": "3d"}, "needs 3 axes"),
+        ({"pattern": "2d", "axis": (0, 2)}, "do not fit"),
         ({"seed": -1}, "seed must be"),
     ],
 )

@@ -31,7 +31,8 @@ output, messages = (
 DATA_HELP = "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase), or a .npz or .npy file."
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
 Accel = Annotated[
-    float | None, typer.Option("--accel", help="Acceleration: units over units acquired, any number from 1.")
+    float | None,
+    typer.Option("--accel", help="Units over units acquired, any number from 1; required unless --config has it."),
 ]
 Axis = Annotated[
     str | None, typer.Option(metavar="A[,B]", help="The free axes of k-space; by default the last ones.")
@@ -44,7 +45,9 @@ Part = Annotated[
         "their subjects, and all of them otherwise.",
     ),
 ]
-Volumes = Annotated[bool, typer.Option("--volumes", help="The samples are volumes with three axes.")]
+Volumes = Annotated[
+    bool, typer.Option("--volumes", help="The samples are volumes with three axes; implied by 3d.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
 
@@ -84,7 +87,8 @@ def learn(
 
     Example: promask learn brain --accel 8 --out runs/brain
     """
-    from promask.config import read_settings
+    from promask.config import Config, read_settings
+    from promask.data import load
     from promask.evaluation import evaluate
     from promask.learning.learn import learn as learn_mask
     from promask.learning.run import check_destination
@@ -110,7 +114,7 @@ def learn(
     if "acceleration" not in settings:
         raise InputError("The acceleration is missing: add --accel 8, or another number of at least 1.")
     check_destination(out)
-    data_set = _load(data, bool(settings.get("volumes")))
+    data_set = load(data, Config.preset(preset, **settings).volumes)
     with _progress_bar() as on_step:
         run = learn_mask(data_set, preset=preset, part=part, on_step=on_step, **settings)
     evaluation = evaluate(run.mask, data_set, {"train": "test"}.get(part or "", part)).summary()
@@ -125,7 +129,6 @@ def evaluate(
     mask: Annotated[Path, typer.Argument(metavar="MASK_OR_RUN", help="A run folder, or a .npy file of a mask.")],
     data: Data,
     part: Part = None,
-    volumes: Volumes = False,
     as_json: Json = False,
 ) -> None:
     """Measure the image quality that a mask gives.
@@ -135,7 +138,7 @@ def evaluate(
     from promask.evaluation import evaluate as evaluate_mask
     from promask.evaluation import read_mask
 
-    summary = evaluate_mask(read_mask(mask), _load(data, volumes), part).summary()
+    summary = evaluate_mask(read_mask(mask), data, part).summary()
     if as_json:
         _print_json(summary)
     else:
@@ -159,14 +162,14 @@ def baseline(
     Example: promask baseline gaussian brain --accel 8 --out gaussian.npy
     """
     from promask.baselines import USUAL_PATTERN, baseline_mask
-    from promask.data import choose_part
+    from promask.data import choose_part, load
     from promask.files import save_array
     from promask.patterns import Pattern
 
     if accel is None:
         raise InputError("The acceleration is missing: add --accel 8, or another number of at least 1.")
-    data_set = _load(data, volumes)
     chosen = pattern or USUAL_PATTERN.get(name, "2d")
+    data_set = load(data, volumes or chosen == "3d")
     units = Pattern.named(chosen, data_set.shape[1:], _axes(axis))
     mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed)
     save_array(out, mask)
@@ -222,12 +225,6 @@ def main(arguments: list[str] | None = None) -> None:
 def _fail(sentence: str, status: int) -> int:
     messages.print(f"promask: {sentence}", style="bold red" if messages.is_terminal else None, markup=False)
     return status
-
-
-def _load(data: str, volumes: bool) -> Any:
-    from promask.data import load
-
-    return load(data, volumes)
 
 
 def _axes(text: str | None) -> tuple[int, ...] | None:

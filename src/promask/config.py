@@ -57,7 +57,7 @@ class Config:
     axis: tuple[int, ...] | None = None
     """Which axes are free; None: the last ones."""
     volumes: bool = False
-    """Whether the samples are volumes with three axes rather than slices with two."""
+    """Whether the samples are volumes with three axes rather than slices with two; implied by the pattern 3d."""
     loss: str = "mse"
     init: str = "uniform"
     exploration: float = 0.1
@@ -77,6 +77,8 @@ class Config:
             is_number_as_bool = isinstance(value, bool) and kind is not bool
             if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
                 raise InputError(f"{name.replace('_', '-')} must be {wanted}, but is {value!r}.")
+        if self.pattern == "3d":
+            object.__setattr__(self, "volumes", True)
         if self.exploration + self.exploitation > 1:
             raise InputError(
                 f"exploration and exploitation are shares of the steps, but {self.exploration:g} and "

@@ -38,12 +38,13 @@ class Evaluation:
         return {**finite, "acceleration": self.acceleration, "images": count, "part": self.part}
 
 
-def evaluate(mask: Any, data: Any, part: str | None = None, volumes: bool = False) -> Evaluation:
+def evaluate(mask: Any, data: Any, part: str | None = None) -> Evaluation:
     """Zero-filled reconstructions with a centred mask, (*space), against the fully sampled images.
 
     Held-out samples are used if the data set tells its subjects, and all of them otherwise; `part` chooses.
     """
-    whole = load(data, volumes)
+    mask = torch.as_tensor(mask)
+    whole = load(data, volumes=mask.ndim == 3)
     chosen, part = choose_part(whole, part, usual="test")
     mask = check_mask(mask, whole)
     psnr: list[float] = []
@@ -65,9 +66,8 @@ def reconstruct(mask: Mask, data: SampleSet, indices: range) -> tuple[Images, Im
     return images.abs(), samples.targets
 
 
-def check_mask(mask: Any, data: SampleSet) -> Mask:
+def check_mask(values: AnyArray, data: SampleSet) -> Mask:
     """A mask for the k-space of a data set, as booleans; lines broadcast along the other axes."""
-    values = torch.as_tensor(mask)
     space = data.shape[1:]
     if values.dtype != torch.bool:
         if not ((values == 0) | (values == 1)).all():

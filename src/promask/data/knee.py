@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from promask.data.phantom import (
     Anatomy,
     Canvas,
+    Numbers,
     Placement,
     Points,
     Raster,
@@ -182,7 +182,7 @@ class _Leg:
             canvas.paint(stroke(border, 2 * self._cartilage * relative * taper), _HYALINE, CARTILAGE)
 
     def _bone(
-        self, canvas: Canvas, outline: Points, marrow: Raster, label: int, away: float, scar: npt.ArrayLike
+        self, canvas: Canvas, outline: Points, marrow: Raster, label: int, away: float, scar: Numbers
     ) -> None:
         """Paint a dark cortex, thick along the shaft, and marrow with the scar of the growth plate."""
         canvas.paint(outline, _DARK, label)
