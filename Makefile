@@ -7,7 +7,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 .PHONY: help demo test lint bench clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/installed ## learn a x8 mask on the built-in brain and compare it with other masks
 	@$(BIN)/promask demo

@@ -59,7 +59,7 @@ def load(data: Any, volumes: bool = False) -> SampleSet:
     """
     if isinstance(data, str | Path):
         return _from_text(str(data), volumes)
-    if isinstance(data, ArraySet | Subset):
+    if isinstance(data, SampleSet):
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
         return from_images(data, volumes=volumes)
