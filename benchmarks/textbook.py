@@ -77,10 +77,10 @@ def anneal(iteration: int, units: int, target: int, settings: Settings) -> float
     """The supplement's schedule; its power is 1 there, and 3 in the work it cites."""
     start = settings.exploration * settings.iterations
     end = (1 - settings.exploitation) * settings.iterations
-    if iteration <= start:
-        return units
     if iteration >= end:
         return target
+    if iteration <= start:
+        return units
     density = target / units
     return units * (density + (1 - density) * (1 - (iteration - start) / (end - start)) ** settings.power)
 

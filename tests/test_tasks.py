@@ -14,7 +14,7 @@ def test_properties_of_losses(name):
 
 
 def batch_of(images):
-    return Batch(spectra=spectrum(images, (-2, -1)), targets=images.abs(), labels=None)
+    return Batch(spectra=spectrum(images, (-2, -1)), targets=images.abs())
 
 
 def test_every_image_is_compared_with_its_own_target():

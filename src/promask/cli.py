@@ -1,6 +1,7 @@
 """The command line: parse, call the library, show progress. Everything heavy is imported when it is needed."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+INTERRUPTED = 130
 output, messages = (
     Console(soft_wrap=True, highlight=False),
     Console(stderr=True, soft_wrap=True, highlight=False),
@@ -30,12 +32,9 @@ output, messages = (
 
 DATA_HELP = "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase), or a .npz or .npy file."
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
-Accel = Annotated[
-    float | None,
-    typer.Option("--accel", help="Units over units acquired, any number from 1; required unless --config has it."),
-]
 Axis = Annotated[
-    str | None, typer.Option(metavar="A[,B]", help="The free axes of k-space; by default the last ones.")
+    str | None,
+    typer.Option(metavar="AXES", help="The free axes of k-space, such as 0 or 0,2.", show_default="last"),
 ]
 Part = Annotated[
     str | None,
@@ -46,37 +45,44 @@ Part = Annotated[
     ),
 ]
 Volumes = Annotated[
-    bool, typer.Option("--volumes", help="The samples are volumes with three axes; implied by 3d.")
+    bool,
+    typer.Option("--volumes", metavar="", help="The samples are volumes with three axes; implied by 3d."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
+
+
+def _setting(metavar: str, text: str, default: str) -> Any:
+    """An option whose default comes from the preset or the configuration file."""
+    return typer.Option(metavar=metavar, help=text, show_default=default)
 
 
 @app.command()
 def learn(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="The folder for the result.")],
-    accel: Accel = None,
+    accel: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Units over units acquired, from 1; needed unless --config has it."),
+    ] = None,
     pattern: Annotated[
-        str | None, typer.Option(metavar="1d|2d|3d", help="How many axes of k-space are free: 1d is lines.")
+        str | None, _setting("1d|2d|3d", "How many axes of k-space are free; 1d: lines.", "2d")
     ] = None,
     axis: Axis = None,
     volumes: Volumes = False,
-    loss: Annotated[str | None, typer.Option(metavar="mse|l1|ssim", help="What a good image is.")] = None,
+    loss: Annotated[str | None, _setting("mse|l1|ssim", "What a good image is.", "mse")] = None,
     preset: Annotated[str, typer.Option(metavar="default|paper", help="Settings to start from.")] = "default",
-    steps: Annotated[int | None, typer.Option(help="Steps of the optimisation.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Images per step.")] = None,
-    samples: Annotated[int | None, typer.Option(help="Masks drawn per image and step.")] = None,
-    members: Annotated[int | None, typer.Option(help="Independent runs to average over.")] = None,
+    steps: Annotated[int | None, _setting("N", "Steps of the optimisation.", "300; paper: 2500")] = None,
+    batch_size: Annotated[int | None, _setting("N", "Images per step.", "8; paper: 32")] = None,
+    samples: Annotated[int | None, _setting("N", "Masks drawn per image and step.", "4; paper: 4")] = None,
+    members: Annotated[int | None, _setting("N", "Independent runs to average over.", "1; paper: 10")] = None,
     init: Annotated[
-        str | None,
-        typer.Option(metavar="uniform|FILE", help="Random start, or a .npy file of probabilities."),
+        str | None, _setting("uniform|FILE", "Random start, or probabilities: a .npy file or a run.", "uniform")
     ] = None,
     annealing: Annotated[
-        str | None, typer.Option(metavar="cubic|linear", help="How the budget falls to its target.")
+        str | None, _setting("cubic|linear", "How the budget falls to its target.", "cubic")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same bits. [default: 0]")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, ... [default: cpu]")] = None,
+    seed: Annotated[int | None, _setting("N", "The same seed gives the same mask, bit for bit.", "0")] = None,
+    device: Annotated[str | None, _setting("NAME", "Where PyTorch computes: cpu, cuda, ...", "cpu")] = None,
     part: Part = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="JSON of settings, or a run.json; options come first.")
@@ -108,20 +114,19 @@ def learn(
         "annealing": annealing,
         "seed": seed,
         "device": device,
+        "part": part,
     }
     settings = read_settings(config) if config else {}
     settings |= {name: value for name, value in options.items() if value is not None}
-    if "acceleration" not in settings:
-        raise InputError("The acceleration is missing: add --accel 8, or another number of at least 1.")
-    check_destination(out)
     data_set = load(data, Config.preset(preset, **settings).volumes)
+    check_destination(out)
     with _progress_bar() as on_step:
-        run = learn_mask(data_set, preset=preset, part=part, on_step=on_step, **settings)
-    evaluation = evaluate(run.mask, data_set, {"train": "test"}.get(part or "", part)).summary()
-    run = run.noting(evaluation=evaluation)
+        run = learn_mask(data_set, preset=preset, on_step=on_step, **settings)
+    other_part = {"train": "test", "test": "train"}.get(run.about["data"]["part"], "all")
+    run = run.noting(evaluation=evaluate(run.mask, data_set, other_part).summary())
     run.save(out)
     write_report(run, out)
-    _show_run(run, out, evaluation, as_json)
+    _show_run(run, out, as_json)
 
 
 @app.command()
@@ -143,35 +148,40 @@ def evaluate(
         _print_json(summary)
     else:
         output.print(_metrics_table({str(mask): summary}))
-        output.print(f"{summary['images']} images of {data} ({summary['part']}), zero-filled; paper's convention.")
+        output.print(
+            f"{_count(summary['images'], 'sample')} of {data} ({summary['part']}), zero-filled; each scaled by "
+            f"the range of its target and clipped to it, SSIM with a 7 x 7 Gaussian window."
+        )
 
 
 @app.command()
 def baseline(
     name: Annotated[str, typer.Argument(metavar="NAME", help="equispaced, gaussian or energy.")],
     data: Data,
+    accel: Annotated[float, typer.Option(metavar="NUMBER", help="Units over units acquired, from 1.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The .npy file to write.")],
-    accel: Accel = None,
-    pattern: Annotated[str | None, typer.Option(metavar="1d|2d|3d", help="How many axes are free.")] = None,
+    pattern: Annotated[str | None, _setting("1d|2d|3d", "How many axes are free.", "2d; equispaced: 1d")] = None,
     axis: Axis = None,
     volumes: Volumes = False,
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same mask.")] = 0,
 ) -> None:
-    """Make a mask to compare with.
+    """Make a mask to compare with, of exactly the budget.
 
     Example: promask baseline gaussian brain --accel 8 --out gaussian.npy
     """
     from promask.baselines import USUAL_PATTERN, baseline_mask
     from promask.data import choose_part, load
-    from promask.files import save_array
+    from promask.files import check_writable, save_array
     from promask.patterns import Pattern
 
-    if accel is None:
-        raise InputError("The acceleration is missing: add --accel 8, or another number of at least 1.")
+    if out.suffix != ".npy" or out.is_dir():
+        raise InputError(f"Masks are written as .npy files, but the name is {out}.")
+    check_writable(out.parent)
     chosen = pattern or USUAL_PATTERN.get(name, "2d")
     data_set = load(data, volumes or chosen == "3d")
     units = Pattern.named(chosen, data_set.shape[1:], _axes(axis))
     mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
     save_array(out, mask)
     output.print(f"{out}: {name} mask, {list(mask.shape)}, x{mask.numel() / int(mask.sum()):.4g}")
 
@@ -186,8 +196,10 @@ def demo(
     with _progress_bar() as on_step:
         result = run_demo(out, on_step)
     output.print(_metrics_table(result.evaluations))
-    images = next(iter(result.evaluations.values()))["images"]
-    output.print(f"{images} held-out slices of the built-in brain, zero-filled reconstruction, equal budgets.")
+    output.print(
+        f"{result.images} held-out slices of the built-in brain, zero-filled, every mask of the same size; "
+        f"± is the spread over {result.draws} random masks."
+    )
     output.print(f"Learned in {result.run.about['seconds']:.0f} s. The run is in {out}:")
     for path in (out / "mask.npy", out / "report.html", out / "figures" / "comparison.png"):
         output.print(f"  {path}")
@@ -195,8 +207,10 @@ def demo(
 
 @app.callback(invoke_without_command=True)
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[bool, typer.Option("--version", metavar="", help="Print the version.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", metavar="", help="Show tracebacks; anywhere in the line.")
+    ] = False,
 ) -> None:
     """Learn where to sample k-space."""
     if version:
@@ -208,21 +222,25 @@ def options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors that a user can mend are one sentence and exit status 2."""
+    # Threads that wait for each other in a busy loop take the cores from one another when two runs share a
+    # machine: 2 runs on 2 cores take 20 times as long as one. A short wait costs next to nothing.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    if "--debug" in arguments:
-        app(arguments)
+    debug = "--debug" in arguments
     try:
-        status = app(arguments, standalone_mode=False)
-    except InputError as error:
-        status = _fail(str(error), 2)
-    except TyperException as error:
-        status = _fail(error.format_message(), 2)
-    except (OSError, FloatingPointError) as error:
-        status = _fail(f"{error}", 1)
-    sys.exit(status or 0)
+        status = app([word for word in arguments if word != "--debug"], standalone_mode=False) or 0
+    except (InputError, TyperException) as error:
+        status = _fail(error.format_message() if isinstance(error, TyperException) else str(error), 2, debug)
+    except (OSError, ArithmeticError, MemoryError, RuntimeError) as error:
+        status = _fail(str(error).partition("\n")[0] or type(error).__name__, 1, debug)
+    if status == INTERRUPTED:
+        messages.print("promask: Interrupted; nothing was written.")
+    sys.exit(status)
 
 
-def _fail(sentence: str, status: int) -> int:
+def _fail(sentence: str, status: int, debug: bool) -> int:
+    if debug:
+        raise
     messages.print(f"promask: {sentence}", style="bold red" if messages.is_terminal else None, markup=False)
     return status
 
@@ -259,8 +277,8 @@ def _progress_bar() -> "Iterator[Callable[[Progress], None]]":
         yield on_step
 
 
-def _show_run(run: "Run", out: Path, evaluation: dict[str, Any], as_json: bool) -> None:
-    about, distribution = run.about, run.distribution
+def _show_run(run: "Run", out: Path, as_json: bool) -> None:
+    about, distribution, evaluation = run.about, run.distribution, run.about["evaluation"]
     if as_json:
         summary = {
             "run": str(out),
@@ -272,23 +290,31 @@ def _show_run(run: "Run", out: Path, evaluation: dict[str, Any], as_json: bool) 
         }
         _print_json(summary)
         return
-    data = about["data"]
+    noun = "volume" if run.config.volumes else "image"
+    held_out = "held out" if evaluation["part"] != about["data"]["part"] else "the same that it was learned from"
     output.print(_metrics_table({"learned": evaluation}))
-    held_out = "held out" if evaluation["part"] == "test" else "the same that it was learned from"
     output.print(
-        f"Learned from {data['images']} images in {about['seconds']:.1f} s, {distribution.budget} of "
-        f"{distribution.pattern.units} units; measured on {evaluation['images']} images, {held_out}."
+        f"Learned from {_count(about['data']['images'], noun)} in {about['seconds']:.1f} s, "
+        f"{distribution.budget} of {distribution.pattern.units} units; measured on {_count(evaluation['images'], noun)}, {held_out}."
     )
     output.print(f"The run is in {out}: open {out / 'report.html'}")
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _metrics_table(rows: Mapping[str, Mapping[str, Any]]) -> Table:
+    """A row for each mask; a metric may come with its spread, under the name of the metric and `_spread`."""
     table = Table("mask", box=None, pad_edge=False)
     for heading in ("acceleration", "PSNR (dB)", "SSIM", "NMSE"):
         table.add_column(heading, justify="right")
     for name, row in rows.items():
-        values = [("acceleration", ".4g"), ("psnr", ".2f"), ("ssim", ".4f"), ("nmse", ".5f")]
-        table.add_row(name, *("-" if row[key] is None else format(row[key], style) for key, style in values))
+        cells = []
+        for key, style in (("acceleration", ".4g"), ("psnr", ".2f"), ("ssim", ".4f"), ("nmse", ".5f")):
+            spread = f" ± {row[f'{key}_spread']:{style}}" if f"{key}_spread" in row else ""
+            cells.append("-" if row[key] is None else f"{row[key]:{style}}{spread}")
+        table.add_row(name, *cells)
     return table
 
 

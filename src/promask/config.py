@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,9 @@ from promask.errors import InputError
 from promask.patterns import FREE_AXES
 from promask.schedules import ANNEALING_POWER
 from promask.updates import UPDATES
+
+LARGEST = 1e18
+"""No setting is larger; infinity and NaN are not smaller."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     # Few cheap steps whose length is tied to the budget, so that the scale of the images does not matter.
@@ -66,14 +68,15 @@ class Config:
     """The share of the steps after it has reached its target."""
     annealing: str = "cubic"
     seed: int = 0
+    part: str | None = None
+    """`train`, `test` or `all` of the data; None: the learning part where the data tell their subjects."""
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
+        for name, value in list(vars(self).items()):
             kind, allowed, wanted = CHECKS[name]
-            if name == "axis" and isinstance(value, list):  # JSON has no tuples
-                value = tuple(value)
-                object.__setattr__(self, name, value)
+            value = _plain(value, as_tuple=name == "axis")
+            object.__setattr__(self, name, value)
             is_number_as_bool = isinstance(value, bool) and kind is not bool
             if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
                 raise InputError(f"{name.replace('_', '-')} must be {wanted}, but is {value!r}.")
@@ -100,7 +103,7 @@ class Config:
             if name not in known:
                 raise InputError(f"Unknown setting {name!r}: choose from {', '.join(known)}.")
         if "acceleration" not in settings:
-            raise InputError("The acceleration is missing.")
+            raise InputError("The acceleration is missing: give a number of at least 1, such as --accel 8.")
         return Config(**settings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,8 +125,17 @@ def read_settings(path: Path) -> dict[str, Any]:
     return settings
 
 
+def _plain(value: Any, as_tuple: bool) -> Any:
+    """NumPy's numbers as Python's; one axis or a list of them, as JSON has it, as a tuple."""
+    if hasattr(value, "item") and not isinstance(value, str):
+        value = value.item()
+    if as_tuple and isinstance(value, int | list):
+        value = tuple(value) if isinstance(value, list) else (value,)
+    return value
+
+
 def _positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0
+    return 0 < value < LARGEST
 
 
 def _share(value: float) -> bool:
@@ -139,7 +151,7 @@ _COUNT: Check = (int, _positive, "a whole number of at least 1")
 _NUMBER = (int, float)
 
 CHECKS: Mapping[str, Check] = {
-    "acceleration": (_NUMBER, lambda value: math.isfinite(value) and value >= 1, "a number of at least 1"),
+    "acceleration": (_NUMBER, lambda value: 1 <= value < LARGEST, "a number of at least 1"),
     "steps": _COUNT,
     "batch_size": _COUNT,
     "samples": _COUNT,
@@ -159,6 +171,7 @@ CHECKS: Mapping[str, Check] = {
     "exploitation": (_NUMBER, _share, "a share from 0 to 1"),
     "annealing": (str, ANNEALING_POWER.__contains__, " or ".join(ANNEALING_POWER)),
     "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
+    "part": ((str, type(None)), _anything, "train, test or all"),
     "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),
 }
 """For each setting its type, what is allowed, and the words for it."""

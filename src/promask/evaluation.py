@@ -8,11 +8,10 @@ from typing import Any
 import torch
 
 from promask import metrics
-from promask.data import Subset, choose_part, load
-from promask.data.arrays import read_numpy
+from promask.data import choose_part, load
 from promask.errors import InputError
-from promask.fourier import fft_order
-from promask.learning.batches import Samples
+from promask.files import read_array
+from promask.fourier import fft_order, space_axes, spectrum
 from promask.recon import zero_filled
 from promask.types import AnyArray, Images, Mask, SampleSet
 
@@ -61,9 +60,9 @@ def evaluate(mask: Any, data: Any, part: str | None = None) -> Evaluation:
 
 def reconstruct(mask: Mask, data: SampleSet, indices: range) -> tuple[Images, Images]:
     """Zero-filled magnitude images and their fully sampled targets, (batch, channel, *space) each."""
-    samples = Samples(Subset(data, indices), torch.device("cpu"))
-    images = zero_filled(samples.spectra, fft_order(mask, mask.ndim), mask.ndim)
-    return images.abs(), samples.targets
+    images = torch.stack([data[index].image for index in indices])
+    spectra = spectrum(images, space_axes(mask.ndim))
+    return zero_filled(spectra, fft_order(mask, mask.ndim), mask.ndim).abs(), images.abs()
 
 
 def check_mask(values: AnyArray, data: SampleSet) -> Mask:
@@ -91,7 +90,4 @@ def read_mask(path: Path) -> AnyArray:
         raise InputError(f"{path} is neither a run folder nor a mask file.")
     if file.suffix != ".npy":
         raise InputError(f"{file} is not a mask file: promask reads masks from .npy files and run folders.")
-    content = read_numpy(file)
-    if isinstance(content, dict) or content.dtype.kind not in "buif":
-        raise InputError(f"{file} does not hold a mask.")
-    return torch.from_numpy(content)
+    return read_array(file, "buif", "a mask")

@@ -1,22 +1,31 @@
 """Files and folders that are either whole or not there: written under a temporary name, then renamed."""
 
-import os
 import shutil
 import tempfile
+import tokenize
+import uuid
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from promask.errors import InputError
+
+Array = npt.NDArray[Any]
+NUMBERS = "buifc"
+"""The kinds of NumPy types that hold numbers."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` to write a file to; it becomes `path` if nothing goes wrong."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         yield temporary
         temporary.replace(path)
@@ -26,26 +35,27 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder`; it takes its place if nothing goes wrong."""
+    """A temporary folder beside `folder`, which takes its place, and that of a former one, if nothing goes wrong."""
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    replaced = temporary.with_name(temporary.name + ".replaced")
+    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
+    replaced = folder.with_name(f"{temporary.name}.replaced")
+    temporary.mkdir()
     try:
         yield temporary
-        temporary.chmod(0o755)
         if folder.exists():
             folder.rename(replaced)
         temporary.rename(folder)
-    finally:
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+        if replaced.exists() and not folder.exists():
+            replaced.rename(folder)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def save_array(path: Path, array: torch.Tensor) -> None:
     """Write a .npy file."""
-    if path.suffix != ".npy":
-        raise InputError(f"Arrays are written as .npy files, but the name is {path}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, array.numpy())
 
@@ -57,7 +67,43 @@ def save_text(path: Path, text: str) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a place that cannot be written to, before any work is done."""
+    """Refuse a place that cannot be written to, before any work is done; found out by trying."""
     existing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InputError(f"Cannot write to {existing}: choose another place for the result.")
+    try:
+        with tempfile.TemporaryDirectory(dir=existing):
+            pass
+    except OSError as error:
+        raise InputError(f"Cannot write to {existing}: choose another place for the result.") from error
+
+
+def read_numpy(path: Path) -> Array | dict[str, Array]:
+    """The array of a .npy file or the named arrays of a .npz file; never anything pickled."""
+    try:
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return content
+            return {name: content[name] for name in content.files}
+    except (zipfile.BadZipFile, zlib.error, tokenize.TokenError, EOFError, LookupError, SyntaxError) as error:
+        raise InputError(f"{path} is damaged: it is not a NumPy file that can be read.") from error
+    except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
+        raise InputError(
+            f"{path} is damaged or holds objects: it is not a NumPy file that can be read."
+        ) from error
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+
+
+def read_array(path: Path, kinds: str, what: str) -> torch.Tensor:
+    """The numbers of a .npy file; `kinds` are the letters of the NumPy types allowed, `what` names the content."""
+    content = read_numpy(path)
+    if isinstance(content, dict) or content.dtype.kind not in kinds:
+        raise InputError(f"{path} does not hold {what}.")
+    return as_tensor(content)
+
+
+def as_tensor(array: Array) -> torch.Tensor:
+    """A tensor of the same numbers, whatever their byte order; PyTorch has no numbers of more than 64 bits."""
+    if array.dtype.kind in "fc" and array.dtype.itemsize > {"f": 8, "c": 16}[array.dtype.kind]:
+        array = array.astype(np.float64 if array.dtype.kind == "f" else np.complex128)
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))

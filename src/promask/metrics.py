@@ -22,30 +22,29 @@ PerImage = Float[Tensor, " batch"]
 
 def psnr(images: Images, targets: Images) -> PerImage:
     """Peak signal-to-noise ratio in dB of each image."""
-    images, targets = _to_target_range(images, targets)
-    return -10 * torch.log10((images - targets).square().flatten(1).mean(1))
+    images, targets = to_target_range(images, targets)
+    return -10 * torch.log10((images.clamp(0, 1) - targets).square().flatten(1).mean(1))
 
 
 def nmse(images: Images, targets: Images) -> PerImage:
     """Squared error of each image, relative to the target's energy."""
-    images, targets = _to_target_range(images, targets)
-    return (images - targets).square().flatten(1).sum(1) / targets.square().flatten(1).sum(1)
+    images, targets = to_target_range(images, targets)
+    return (images.clamp(0, 1) - targets).square().flatten(1).sum(1) / targets.square().flatten(1).sum(1)
 
 
 def ssim(images: Images, targets: Images) -> PerImage:
     """Structural similarity of each image, 1 for an image equal to its target."""
-    images, targets = _to_target_range(images, targets)
-    return structural_similarity(images, targets, torch.ones(len(targets), dtype=targets.dtype))
+    images, targets = to_target_range(images, targets)
+    return structural_similarity(images.clamp(0, 1), targets)
 
 
-def structural_similarity(images: Images, targets: Images, ranges: PerImage) -> PerImage:
-    """Structural similarity without scaling or clipping, for targets of the given ranges; differentiable."""
+def structural_similarity(images: Images, targets: Images) -> PerImage:
+    """Structural similarity of images whose targets run from 0 to 1, without clipping; differentiable."""
     if min(targets.shape[2:]) < WINDOW:
         raise InputError(
             f"SSIM needs at least {WINDOW} pixels along each axis, but the images are {list(targets.shape[2:])}."
         )
-    ranges = ranges.to(targets).reshape(-1, *[1] * (targets.ndim - 1))
-    c1, c2 = (0.01 * ranges).square(), (0.03 * ranges).square()
+    c1, c2 = 0.01**2, 0.03**2
     mean_x, mean_y = _windowed_mean(images), _windowed_mean(targets)
     variance_x = _windowed_mean(images.square()) - mean_x.square()
     variance_y = _windowed_mean(targets.square()) - mean_y.square()
@@ -56,16 +55,11 @@ def structural_similarity(images: Images, targets: Images, ranges: PerImage) -> 
     return similarity.flatten(1).mean(1)
 
 
-def target_ranges(targets: Images) -> PerImage:
-    """Largest minus smallest value of each target."""
+def to_target_range(images: Images, targets: Images) -> tuple[Images, Images]:
+    """Both, shifted and scaled so that each target runs from 0 to 1."""
     flat = targets.flatten(1)
-    return flat.amax(1) - flat.amin(1)
-
-
-def _to_target_range(images: Images, targets: Images) -> tuple[Images, Images]:
-    lowest = targets.flatten(1).amin(1).reshape(-1, *[1] * (targets.ndim - 1))
-    ranges = target_ranges(targets).reshape(lowest.shape)
-    return ((images - lowest) / ranges).clamp(0, 1), (targets - lowest) / ranges
+    lowest, highest = (bound.reshape(-1, *[1] * (targets.ndim - 1)) for bound in (flat.amin(1), flat.amax(1)))
+    return (images - lowest) / (highest - lowest), (targets - lowest) / (highest - lowest)
 
 
 def _windowed_mean(images: Images) -> Float[Tensor, "batch channel *valid"]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from promask.errors import InputError
@@ -58,7 +58,7 @@ class Pattern:
         if axis is None:
             axis = range(dimensions - count, dimensions)
         elif len(axis) != count:
-            raise InputError(f"Pattern {name} has {count} free axes, but the axes {list(axis)} were given.")
+            raise InputError(f"Pattern {name} frees {count} of the axes, but {list(axis)} were given.")
         if any(not -dimensions <= a < dimensions for a in axis):
             raise InputError(f"The axes {list(axis)} do not fit k-space of shape {list(shape)}.")
         return Pattern(tuple(shape), tuple(sorted(a % dimensions for a in axis)))
@@ -79,7 +79,8 @@ class Pattern:
             raise InputError(
                 f"The acceleration must be from 1 to the number of units, {self.units}, but is {acceleration:g}."
             )
-        return math.floor(self.units / acceleration)
+        # 33 / 1.1 is 29.999999999999996 in floating point, and 30 to everyone else.
+        return math.floor(self.units / acceleration + 1e-9)
 
     def expand(self, units: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """(..., *unit_shape) -> (..., *shape): a view, broadcast along the axes that are not free."""
@@ -95,6 +96,17 @@ class Pattern:
         if not torch.equal(self.expand(units), mask):
             raise InputError(f"The mask is not made of whole units along the free axes {list(self.free)}.")
         return units
+
+    def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
+        """The `count` units of largest value.
+
+        Ties go to the unit nearer to the centre of k-space, then to the one that comes first in memory.
+        """
+        nearest_first = self.distance().flatten().argsort(stable=True)
+        by_value = values.flatten()[nearest_first].argsort(descending=True, stable=True)
+        chosen = torch.zeros(self.units, dtype=torch.bool)
+        chosen[nearest_first[by_value[:count]]] = True
+        return chosen.reshape(self.unit_shape)
 
     def distance(self) -> Shaped[Tensor, "*units"]:
         """Squared distance of each unit from the centre of k-space, in units of the half width of each axis."""

@@ -26,8 +26,9 @@ class Draws:
 
 
 def logistic_noise(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> torch.Tensor:
-    """g1 - g0, the difference of two Gumbel(0, 1) numbers, which is one logistic number."""
-    return torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator).logit_()
+    """g1 - g0, the difference of two Gumbel(0, 1) numbers, which is one logistic number; always finite."""
+    smallest = torch.finfo(like.dtype).eps / 4  # half of the grid on which uniform numbers are drawn
+    return torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator).logit_(eps=smallest)
 
 
 def straight_through_gumbel(probabilities: Units, noise: UnitDraws, temperature: float) -> Draws:

@@ -20,11 +20,10 @@ def budget(
     >>> [round(budget(step, steps=10, units=100, target=10)) for step in range(1, 11)]
     [100, 70, 48, 32, 21, 15, 11, 10, 10, 10]
     """
-    start = round(exploration * steps)
-    end = steps - round(exploitation * steps)
+    start, end = exploration * steps, (1 - exploitation) * steps
     if step >= end:
         return target
-    remaining = min(1.0, (end - step) / (end - start)) if end > start else 0.0
+    remaining = min(1.0, (end - step) / (end - start)) if end > start else 1.0
     return target + (units - target) * remaining ** ANNEALING_POWER[annealing]
 
 

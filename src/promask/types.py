@@ -65,4 +65,3 @@ class Batch:
 
     spectra: Spectra
     targets: Images
-    labels: Integer[Tensor, "batch *space"] | None

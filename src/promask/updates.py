@@ -67,7 +67,9 @@ class BudgetScaled:
         self.step += 1
         self.gradient = self.DECAY * self.gradient + (1 - self.DECAY) * gradient
         self.gain = self.DECAY * self.gain + (1 - self.DECAY) * gain
-        marginal = self.gain.flatten().kthvalue(self.gain.numel() - self.budget + 1).values.abs()
+        units = self.gain.numel()
+        rank = min(self.budget, (units + 1) // 2)  # where the budget pays for nearly all, the last gains are noise
+        marginal = self.gain.flatten().kthvalue(units - rank + 1).values.abs()
         move = self.gradient / marginal.clamp_min(torch.finfo(gain.dtype).tiny)
         length = step_size(self.step, self.steps, self.learning_rate, self.learning_rate / 10)
         return theta - length * move.clamp(-LARGEST_MOVE, LARGEST_MOVE)

@@ -22,4 +22,6 @@ def baseline_mask(name: str, data: SampleSet, pattern: Pattern, acceleration: fl
     """The mask of a baseline, (*space), centred, with exactly the budget of the acceleration."""
     if name not in BASELINES:
         raise InputError(f"Unknown baseline {name!r}: choose one of {', '.join(BASELINES)}.")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
     return pattern.expand(BASELINES[name](pattern, pattern.budget(acceleration), seed, data))

@@ -5,7 +5,6 @@ For zero-filling and the complex squared error, Parseval's theorem makes this th
 
 import torch
 
-from promask.distribution import MaskDistribution
 from promask.fourier import centred, space_axes, spectrum
 from promask.patterns import Pattern
 from promask.types import SampleSet, UnitMask
@@ -20,4 +19,4 @@ def energy(pattern: Pattern, budget: int, seed: int, data: SampleSet) -> UnitMas
         total += spectrum(image, space_axes(dimensions)).abs().square().sum(0)
     bound_axes = [axis for axis in range(dimensions) if axis not in pattern.free]
     of_units = centred(total, dimensions).sum(bound_axes) if bound_axes else centred(total, dimensions)
-    return pattern.restrict(MaskDistribution(of_units, pattern, budget).mode())
+    return pattern.largest(of_units, budget)

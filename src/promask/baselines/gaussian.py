@@ -18,6 +18,4 @@ def gaussian(pattern: Pattern, budget: int, seed: int, data: SampleSet) -> UnitM
     log_density = -pattern.distance() / (2 * WIDTH**2)
     uniform = torch.rand(pattern.unit_shape, generator=generator, dtype=torch.float64)
     keys = log_density - torch.log(-torch.log(uniform))
-    mask = torch.zeros(pattern.units, dtype=torch.bool)
-    mask[keys.flatten().topk(budget).indices] = True
-    return mask.reshape(pattern.unit_shape)
+    return pattern.largest(keys, budget)

@@ -93,6 +93,8 @@ def _from_dataset(data: Any, volumes: bool) -> SampleSet:
         subjects = [item.group for item in items]
     else:
         pairs = [item if isinstance(item, tuple | list) else (item, None) for item in items]
+        if not all(isinstance(pair[0], torch.Tensor) or hasattr(pair[0], "__array__") for pair in pairs):
+            raise InputError(f"The items of the {name} must be images, (image, label) pairs or promask samples.")
         images = [torch.as_tensor(pair[0]) for pair in pairs]
         labels = [pair[1] for pair in pairs]
         subjects = None

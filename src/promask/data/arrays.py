@@ -1,19 +1,16 @@
 """Arrays in memory and in NumPy files as data sets."""
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from promask.data.sets import ArraySet
 from promask.errors import InputError
+from promask.files import NUMBERS, Array, as_tensor, read_numpy
 from promask.fourier import space_axes, to_image
-
-Array = npt.NDArray[Any]
 
 
 def from_images(
@@ -27,20 +24,9 @@ def from_images(
 
     With `volumes`, each of them has a further axis before H. Values keep their scale; precision becomes single.
     """
-    images = _single_precision(images, name)
-    if not images.numel():
-        raise InputError(f"{name} holds no images: its shape is {list(images.shape)}.")
-    dimensions = 3 if volumes else 2
-    if not dimensions <= images.ndim <= dimensions + 2:
-        raise InputError(
-            f"{name} has shape {list(images.shape)}, but images of {dimensions} axes are expected, alone or "
-            f"stacked as (N, *space) or (N, channel, *space)."
-        )
-    alone = images.ndim == dimensions
-    if images.ndim < dimensions + 2:
-        images = images.reshape(-1 if not alone else 1, 1, *images.shape[-dimensions:])
+    images, alone = _stacked(images, volumes, name)
     if labels is not None:
-        labels = torch.as_tensor(np.asarray(labels).astype(np.int64))
+        labels = _labels(labels, name)
         labels = labels[None] if alone else labels
     return ArraySet(images, name, labels, subjects)
 
@@ -53,13 +39,16 @@ def from_kspace(
     name: str = "the array",
 ) -> ArraySet:
     """A data set from centred, fully sampled k-space: (H, W), (N, H, W) or (N, coil, H, W), complex."""
-    kspace = _single_precision(kspace, name)
-    if not kspace.is_complex():
+    stacked, alone = _stacked(kspace, volumes, name)
+    if not stacked.is_complex():
         raise InputError(f"The k-space of {name} is not complex.")
-    if not torch.isfinite(kspace).all():
-        raise InputError(f"The k-space of {name}{_first_bad(kspace)} holds NaN or infinite values.")
-    dimensions = 3 if volumes else 2
-    return from_images(to_image(kspace, space_axes(dimensions)), labels, subjects, volumes, name)
+    for index, sample in enumerate(stacked):
+        if not torch.isfinite(sample).all():
+            raise InputError(f"{name}, slice {index} holds NaN or infinite values: mend it or leave it out.")
+    images = to_image(stacked, space_axes(stacked.ndim - 2))
+    if labels is not None and alone:
+        labels = _labels(labels, name)[None]
+    return from_images(images, labels, subjects, volumes, name)
 
 
 def read_npy(path: Path, volumes: bool) -> ArraySet:
@@ -87,42 +76,39 @@ def read_npz(path: Path, volumes: bool) -> ArraySet:
     return build(content, arrays.get("label"), _subjects(arrays), volumes, str(path))
 
 
-def read_numpy(path: Path) -> Array | dict[str, Array]:
-    """The array of a .npy file or the named arrays of a .npz file; never anything pickled."""
-    try:
-        with path.open("rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return content
-            return {name: content[name] for name in content.files}
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+def _stacked(values: Any, volumes: bool, name: str) -> tuple[torch.Tensor, bool]:
+    """Samples as (N, channel, *space) in single precision, and whether it was one sample without an axis N."""
+    if not isinstance(values, torch.Tensor):
+        array = np.asarray(values)
+        if array.dtype.kind not in NUMBERS:
+            raise InputError(f"{name} holds {array.dtype} values, but numbers are expected.")
+        values = as_tensor(array)
+    values = values.detach().cpu().to(torch.complex64 if values.is_complex() else torch.float32)
+    if not values.numel():
+        raise InputError(f"{name} holds no images: its shape is {list(values.shape)}.")
+    dimensions = 3 if volumes else 2
+    if not dimensions <= values.ndim <= dimensions + 2:
         raise InputError(
-            f"{path} is not a NumPy file that can be read: it is damaged or holds objects."
-        ) from error
+            f"{name} has shape {list(values.shape)}, but images of {dimensions} axes are expected, alone or "
+            f"stacked as (N, *space) or (N, channel, *space)."
+        )
+    alone = values.ndim == dimensions
+    channels = values.shape[1] if values.ndim == dimensions + 2 else 1
+    return values.reshape(1 if alone else len(values), channels, *values.shape[-dimensions:]), alone
+
+
+def _labels(labels: Any, name: str) -> torch.Tensor:
+    array = labels.cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
+    if array.dtype.kind not in "buif" or not (array == np.round(array.astype(np.float64))).all():
+        raise InputError(f"The labels of {name} must be whole numbers.")
+    return as_tensor(array.astype(np.int64))
 
 
 def _subjects(arrays: dict[str, Array]) -> list[str] | None:
     if "subject" in arrays:
         return [str(name) for name in arrays["subject"].reshape(-1)]
     if "slice_id" in arrays:
-        return [str(name).split("_")[0] for name in arrays["slice_id"].reshape(-1)]
+        names = [str(name) for name in arrays["slice_id"].reshape(-1)]
+        # Plain slice numbers say nothing of patients; to take each for one would leak neighbours into the test.
+        return [name.split("_")[0] for name in names] if all("_" in name for name in names) else None
     return None
-
-
-def _single_precision(values: Any, name: str) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu().to(torch.complex64 if values.is_complex() else torch.float32)
-    array = np.asarray(values)
-    if array.dtype.kind not in "buifc":
-        raise InputError(f"{name} holds {array.dtype} values, but numbers are expected.")
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused by name
-        return torch.from_numpy(array.astype(np.complex64 if array.dtype.kind == "c" else np.float32))
-
-
-def _first_bad(kspace: torch.Tensor) -> str:
-    if kspace.ndim <= 2:
-        return ""
-    bad = ~torch.isfinite(kspace).flatten(1).all(1)
-    return f", slice {int(bad.nonzero()[0])},"

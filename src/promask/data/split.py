@@ -14,10 +14,11 @@ BLOCKS = 10
 def choose_part(data: SampleSet, part: str | None, usual: str) -> tuple[SampleSet, str]:
     """The samples of a part, and its name. Without a choice: the usual part if there are groups to split by.
 
-    A data set that says nothing of its subjects is used whole, unless a part is asked for.
+    A data set that says nothing of its subjects is used whole, unless a part is asked for; so is one that was
+    chosen from another already.
     """
     if part is None:
-        part = usual if len(set(data.groups)) > 1 else "all"
+        part = usual if len(set(data.groups)) > 1 and not isinstance(data, Subset) else "all"
     if part not in PARTS:
         raise InputError(f"Unknown part {part!r}: choose one of {', '.join(PARTS)}.")
     if part == "all" or len(data) == 1:

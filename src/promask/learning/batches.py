@@ -9,27 +9,20 @@ from promask.types import Batch, SampleSet
 
 
 class Samples:
-    """A data set made ready for the loop: spectra in FFT order, magnitude targets and labels, on one device."""
+    """A data set made ready for the loop: spectra in FFT order and magnitude targets, on one device."""
 
     def __init__(self, data: SampleSet, device: torch.device) -> None:
-        samples = [data[index] for index in range(len(data))]
-        images = torch.stack([sample.image for sample in samples]).to(device)
+        images = torch.stack([data[index].image for index in range(len(data))]).to(device)
         self.space = tuple(images.shape[2:])
         self.spectra = spectrum(images, space_axes(len(self.space)))
         self.targets = images.abs()
-        labels = [sample.label for sample in samples if sample.label is not None]
-        self.labels = torch.stack(labels).to(device) if len(labels) == len(samples) else None
 
     def __len__(self) -> int:
         return len(self.spectra)
 
     def batch(self, indices: torch.Tensor) -> Batch:
         """The samples with these indices."""
-        return Batch(
-            spectra=self.spectra[indices],
-            targets=self.targets[indices],
-            labels=None if self.labels is None else self.labels[indices],
-        )
+        return Batch(spectra=self.spectra[indices], targets=self.targets[indices])
 
 
 def index_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:

@@ -10,9 +10,9 @@ import torch
 
 from promask.config import Config
 from promask.data import choose_part, load
-from promask.data.arrays import read_numpy
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
+from promask.files import read_array
 from promask.fourier import centred, fft_order
 from promask.learning.batches import Samples
 from promask.learning.ensemble import Ensemble, optimise_members
@@ -31,7 +31,6 @@ def learn(
     preset: str = "default",
     loss: str | Loss = "mse",
     init: Any = "uniform",
-    part: str | None = None,
     on_step: OnStep | None = None,
     **settings: Any,
 ) -> Run:
@@ -44,16 +43,16 @@ def learn(
 
     `data` is an array or tensor of images, a torch Dataset, a file or a built-in name; `loss` is `mse`, `l1`,
     `ssim` or a callable on (magnitude images, targets); `init` is `uniform`, or an array or .npy file of
-    probabilities. `part` chooses `train`, `test` or `all` of the data; by default it is the learning part where
-    the data tell their subjects. Further settings are those of `Config`: steps, batch_size, samples, members,
-    pattern, axis, volumes, seed, ...
+    probabilities, or a run folder. Further settings are those of `Config`: steps, batch_size, samples, members,
+    pattern, axis, volumes, part, seed, ...
     """
     task = Reconstruction(loss)
+    init = "uniform" if init is None else init
     given = init if isinstance(init, str | Path) else "given"
     config = Config.preset(preset, acceleration=acceleration, loss=task.name, init=str(given), **settings)
     device = _device(config.device)
     whole = load(data, config.volumes)
-    chosen, part = choose_part(whole, part, usual="train")
+    chosen, part = choose_part(whole, config.part, usual="train")
     pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis)
     budget = pattern.budget(config.acceleration)
     start = None if config.init == "uniform" else _start(init, pattern).to(device)
@@ -91,7 +90,7 @@ def learn(
 def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"The device {name!r} cannot be used here: {str(error).splitlines()[0]}.") from error
     return device
@@ -100,13 +99,11 @@ def _device(name: str) -> torch.device:
 def _start(init: Any, pattern: Pattern) -> Units:
     """Given probabilities, one per unit or one per location, centred -> one per unit, in FFT order."""
     if isinstance(init, str | Path):
-        path = Path(init)
+        path = Path(init, "probabilities.npy") if Path(init).is_dir() else Path(init)
         if not path.is_file():
-            raise InputError(f"{init} is neither a file of probabilities nor 'uniform'.")
-        init = read_numpy(path)
-        if isinstance(init, dict):
-            raise InputError(f"{path} is an archive: the probabilities must be in a .npy file.")
-    probabilities = torch.as_tensor(init, dtype=torch.float32)
+            raise InputError(f"{init} is not 'uniform', a file of probabilities or a run folder.")
+        init = read_array(path, "buif", "probabilities")
+    probabilities = torch.as_tensor(init).to(torch.float32)
     if not ((probabilities >= 0) & (probabilities <= 1)).all():
         raise InputError("The probabilities to start from must be numbers from 0 to 1.")
     if probabilities.shape != pattern.unit_shape:

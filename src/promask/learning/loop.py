@@ -91,7 +91,9 @@ def optimise(
         draws = straight_through_gumbel(theta, noise, temperature)
         result = backpropagate(draws, batch, pattern, task)
         if not math.isfinite(result.loss):
-            raise FloatingPointError(f"The loss became {result.loss} at step {step}.")
+            raise FloatingPointError(
+                f"The loss became {result.loss} at step {step}: are the values of the images too large?"
+            )
         gradient, gain = draws.pull_back(result.mask_gradient), -result.mask_gradient.sum((0, 1))
         budget = schedules.budget(
             step,

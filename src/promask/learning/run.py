@@ -6,19 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from promask.config import Config
-from promask.data.arrays import read_numpy
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
-from promask.files import check_writable, replacing_folder, save_array, save_text
+from promask.files import check_writable, read_array, replacing_folder, save_array, save_text
 from promask.patterns import Pattern
 from promask.types import Mask, Masks, Units
 
 FORMAT = 1
 """The version of the run folder's layout."""
+CONTENT = ("mask.npy", "probabilities.npy", "variance.npy", "run.json", "report.html", "figures")
+"""What a run folder may hold; a folder that holds anything else is not replaced."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,21 @@ class Run:
 
 def check_destination(folder: Path) -> None:
     """Refuse to replace what is not a run, before any work is done."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "run.json").is_file():
-        raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: choose a folder for the result.")
-    check_writable(folder)
+    place = folder.resolve()
+    if place in (Path.cwd(), *Path.cwd().parents):
+        raise InputError(f"The result cannot replace {folder}, the folder that you are in: choose another one.")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / "run.json").is_file():
+            raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
+        _read_record(folder)
+        foreign = sorted(path.name for path in folder.iterdir() if path.name not in CONTENT)
+        if foreign:
+            raise InputError(
+                f"{folder} is a run, but holds {foreign[0]} as well: move it, or choose another folder."
+            )
+    check_writable(place.parent)
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
@@ -129,7 +139,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
 
 
 def _read_units(path: Path, pattern: Pattern) -> Units:
-    values = read_numpy(path)
-    if isinstance(values, dict) or values.dtype != np.float32 or values.shape != pattern.unit_shape:
-        raise InputError(f"{path} does not fit the run: it should hold {list(pattern.unit_shape)} float32 values.")
-    return torch.from_numpy(values)
+    values = read_array(path, "f", "real numbers").to(torch.float32)
+    if values.shape != pattern.unit_shape:
+        raise InputError(f"{path} does not fit the run: it should hold {list(pattern.unit_shape)} values.")
+    return values

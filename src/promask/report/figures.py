@@ -19,31 +19,40 @@ if TYPE_CHECKING:
 
 
 def overview(run: Run) -> "Figure":
-    """Probabilities, mask and learning curves of a run."""
+    """Probabilities, mask and learning curves of a run, and where its members disagree if there are several."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    probabilities = _shown(run.distribution.mean())
-    picture = left.imshow(probabilities, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
-    figure.colorbar(picture, ax=left, label="probability")
-    left.set_title("Probabilities")
-    middle.imshow(_shown(run.mask), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    middle.set_title(
-        f"Mask: {run.distribution.budget} of {run.distribution.pattern.units} units, x{run.acceleration:.4g}"
-    )
-    for axes in (left, middle):
-        axes.set_axis_off()
+    distribution = run.distribution
+    maps = {"Probabilities": distribution.mean()}
+    if run.config.members > 1:
+        maps[f"Standard deviation over {run.config.members} members"] = distribution.pattern.expand(
+            run.variance.sqrt()
+        )
+    columns = len(maps) + 2
+    figure = Figure(figsize=(4.4 * columns, 4), layout="constrained")
+    grid = figure.subplots(1, columns)
+    for axes, (title, values) in zip(grid, maps.items(), strict=False):
+        _picture(axes, values, title, cmap="viridis", vmin=0, vmax=1 if title == "Probabilities" else None)
+        figure.colorbar(axes.images[0], ax=axes)
+    title = f"Mask: {distribution.budget} of {distribution.pattern.units} units, x{run.acceleration:.4g}"
+    _picture(grid[-2], run.mask, title, cmap="gray", vmin=0, vmax=1)
+    if run.mask.ndim > 2:
+        grid[-2].set_xlabel("the plane through the centre")
+    _learning_curves(grid[-1], run)
+    return figure
 
+
+def _learning_curves(axes: "Axes", run: Run) -> None:
     steps = range(1, len(run.history["loss"]) + 1)
-    right.plot(steps, run.history["loss"], color="tab:blue")
-    right.set(title="Learning", xlabel="step", ylabel=f"loss ({run.config.loss})", yscale="log")
-    right.yaxis.label.set_color("tab:blue")
-    of_budget = right.twinx()
+    axes.plot(steps, run.history["loss"], color="tab:blue")
+    axes.set(
+        title="Learning: fewer units, more loss", xlabel="step", ylabel=f"loss ({run.config.loss})", yscale="log"
+    )
+    axes.yaxis.label.set_color("tab:blue")
+    of_budget = axes.twinx()
     of_budget.plot(steps, run.history["budget"], color="tab:orange", linestyle="--")
     of_budget.set(ylabel="budget (units)", ylim=(0, None))
     of_budget.yaxis.label.set_color("tab:orange")
-    return figure
 
 
 def comparison(masks: Mapping[str, Mask], data: SampleSet, index: int) -> "Figure":
@@ -80,11 +89,13 @@ def save_figure(figure: "Figure", path: Path) -> None:
 def _picture(axes: "Axes", values: torch.Tensor, title: str, **style: Any) -> None:
     axes.imshow(_shown(values), interpolation="nearest", **style)
     axes.set_title(title, fontsize=11)
-    axes.set_axis_off()
+    axes.set(xticks=[], yticks=[])
+    for spine in axes.spines.values():
+        spine.set_color("lightgray")
 
 
 def _shown(values: torch.Tensor) -> np.ndarray:
-    """Two axes of an array; of a volume, the slice through the middle."""
+    """Two axes of an array; of a volume, the plane through the middle."""
     while values.ndim > 2:
         values = values[len(values) // 2]
     return values.float().numpy()

@@ -59,7 +59,11 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
     yield "Time", f"{run.about['seconds']:.1f} s for {run.config.members} x {run.config.steps} steps"
     evaluation = run.about.get("evaluation")
     if evaluation:
-        shown = [f"{name.upper()} {evaluation[name]:.4g}" for name in ("psnr", "ssim", "nmse") if evaluation[name]]
+        shown = [
+            f"{name.upper()} {evaluation[name]:.4g}"
+            for name in ("psnr", "ssim", "nmse")
+            if evaluation[name] is not None
+        ]
         yield "Quality", f"{', '.join(shown)} on {evaluation['images']} images ({evaluation['part']})"
     yield "promask", str(run.about["versions"]["promask"])
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from promask.errors import InputError
-from promask.metrics import structural_similarity, target_ranges
+from promask.metrics import structural_similarity, to_target_range
 from promask.types import Batch, ComplexImages, Images, Loss, Scalar
 
 
@@ -20,8 +20,8 @@ def l1(images: Images, targets: Images) -> Scalar:
 
 
 def ssim(images: Images, targets: Images) -> Scalar:
-    """One minus the structural similarity, with the range of each target."""
-    return 1 - structural_similarity(images, targets, target_ranges(targets)).mean()
+    """One minus the structural similarity, in the convention of the metric but without its clipping."""
+    return 1 - structural_similarity(*to_target_range(images, targets)).mean()
 
 
 LOSSES: Mapping[str, Loss] = {"mse": mse, "l1": l1, "ssim": ssim}
