@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from promask.cli import main
+from promask.config import PRESETS
 from promask.demo import run_demo
+from promask.errors import InputError
 
 IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
 
@@ -73,6 +75,7 @@ def test_options_reach_the_run(promask):
     expected = {"pattern": "1d", "axis": [0], "loss": "ssim", "steps": 3, "batch_size": 2, "samples": 1}
     expected |= {"members": 2, "seed": 5, "annealing": "linear", "acceleration": 4}
     assert config | expected == config
+    assert json.loads(Path("a/run.json").read_text())["seed"] == 5
     mask = np.load("a/mask.npy")
     assert (mask == mask[:, :1]).all()
     assert mask[:, 0].sum() == 4
@@ -86,10 +89,40 @@ def test_a_run_repeats_from_its_own_record(promask):
     assert (np.load("a/probabilities.npy") != np.load("c/probabilities.npy")).any()
 
 
-def test_a_run_starts_from_given_probabilities(promask):
+def test_a_run_starts_from_another(promask):
     promask("learn", "images.npy", "--accel", 4, "--out", "a", "--steps", 4)
     promask("learn", "images.npy", "--accel", 4, "--out", "b", "--steps", 4, "--init", "a/probabilities.npy")
-    assert (np.load("a/probabilities.npy") != np.load("b/probabilities.npy")).any()
+    promask("learn", "images.npy", "--accel", 4, "--out", "c", "--steps", 4, "--init", "a")
+    assert (np.load("b/probabilities.npy") == np.load("c/probabilities.npy")).all()
+
+
+@pytest.mark.parametrize(("part", "learned", "measured"), [("train", 8, 2), ("test", 2, 8), ("all", 10, 10)])
+def test_parts(promask, part, learned, measured):
+    text = promask("learn", "patients.npz", "--accel", 4, "--out", "a", "--steps", 2, "--part", part)
+    assert f"Learned from {learned} images" in text
+    held_out = "the same that it was learned from" if part == "all" else "held out"
+    assert f"measured on {measured} images, {held_out}" in text
+    promask("learn", "patients.npz", "--config", "a/run.json", "--out", "b")
+    assert (np.load("a/probabilities.npy") == np.load("b/probabilities.npy")).all()
+
+
+def test_debug_shows_tracebacks(monkeypatch):
+    with pytest.raises(InputError):
+        main(["learn", "nothing.npy", "--accel", "4", "--out", "a", "--debug"])
+
+
+def test_an_interruption_is_one_sentence(promask, monkeypatch):
+    monkeypatch.setattr("promask.learning.loop.backpropagate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert "Interrupted; nothing was written" in promask(
+        "learn", "images.npy", "--accel", 4, "--out", "a", status=130
+    )
+    assert not Path("a").exists()
+
+
+def test_the_help_tells_the_defaults_of_the_presets(promask):
+    text = " ".join(promask("learn", "--help").split())
+    for name in ("steps", "batch_size", "samples", "members"):
+        assert f"({PRESETS['default'][name]}; paper: {PRESETS['paper'][name]})" in text
 
 
 def test_volumes(promask):
@@ -137,17 +170,17 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         ((*LEARN, "--accel", "nan"), "acceleration must be a number of at least 1"),
         ((*LEARN, "--accel", "193"), "from 1 to the number of units, 192, but is 193"),
         ((*LEARN, "--accel", "many"), "Invalid value for '--accel'"),
-        (LEARN, "The acceleration is missing: add --accel"),
+        (LEARN, "The acceleration is missing: give a number of at least 1, such as --accel 8"),
         ((*LEARN, "--accel", "4", "--loss", "best"), "Unknown loss 'best'"),
         ((*LEARN, "--accel", "4", "--preset", "best"), "Unknown preset 'best'"),
         ((*LEARN, "--accel", "4", "--axis", "x"), "must be whole numbers such as 1 or 0,2, but are 'x'"),
-        ((*LEARN, "--accel", "4", "--axis", "0"), "Pattern 2d has 2 free axes"),
+        ((*LEARN, "--accel", "4", "--axis", "0"), "Pattern 2d frees 2 of the axes"),
         (
             ("learn", "one.npy", "--out", "out", "--accel", "4", "--pattern", "3d"),
             "has shape [16, 12], but images of 3 axes are expected",
         ),
         ((*LEARN, "--accel", "4", "--pattern", "9d"), "pattern must be 1d or 2d or 3d, but is '9d'"),
-        ((*LEARN, "--accel", "4", "--init", "none.npy"), "none.npy is neither a file"),
+        ((*LEARN, "--accel", "4", "--init", "none.npy"), "none.npy is not 'uniform', a file"),
         ((*LEARN, "--accel", "4", "--device", "abacus"), "The device 'abacus' cannot be used here"),
         ((*LEARN, "--accel", "4", "--config", "none.json"), "Cannot read the configuration none.json"),
         ((*LEARN, "--accel", "4", "--config", "images.npy"), "is not JSON"),
@@ -162,6 +195,11 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         (("evaluate", "full", "images.npy"), "neither a run folder nor a mask file"),
         (("baseline", "best", "images.npy", "--accel", "4", "--out", "a.npy"), "Unknown baseline 'best'"),
         (("baseline", "energy", "images.npy", "--accel", "4", "--out", "a.png"), "written as .npy files"),
+        (("baseline", "energy", "images.npy", "--accel", "4", "--out", "images.npy/a.npy"), "Cannot write to"),
+        (
+            ("baseline", "energy", "images.npy", "--accel", "4", "--out", "a.npy", "--seed", "-4"),
+            "The seed must be",
+        ),
         (
             ("baseline", "equispaced", "images.npy", "--accel", "4", "--pattern", "2d", "--out", "a.npy"),
             "made of lines",

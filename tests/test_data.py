@@ -39,6 +39,9 @@ def test_the_brain_is_labelled():
         assert 0.2 < share < 0.7, name
     brightness = [float(brain.images[:, 0][brain.labels == label].mean()) for label in (0, 1, 2)]
     assert brightness == sorted(brightness), "on T1, white matter is brighter than grey"
+    for image, label in zip(brain.images[:, 0], brain.labels, strict=True):
+        assert (image[label > 0] > 0.2).double().mean() > 0.98, "labels lie on the brain"
+        assert (label[image > 0.5] > 0).double().mean() > 0.95, "and cover it"
     assert load("brain", volumes=True).shape == (1, 60, 112, 96)
 
 
@@ -56,6 +59,13 @@ class TestProcedural:
     def test_labels_name_tissues_of_their_own_brightness(self, anatomy, labels):
         made = anatomy(subjects=3, slices=6, size=96)
         assert set(np.unique(made.label)) == set(range(labels + 1))
+        brightness = [float(made.image[made.label == label].mean()) for label in range(1, labels + 1)]
+        if anatomy is cardiac:  # blood is bright and muscle dark
+            right, muscle, left = brightness
+            assert min(right, left) > 1.5 * muscle
+        else:  # marrow is bright, cartilage grey, menisci are dark
+            *bones, cartilage, meniscus = brightness
+            assert min(bones) > cartilage > meniscus
 
     @pytest.mark.parametrize("size", [64, 97, 256])
     def test_sizes(self, anatomy, labels, size):
@@ -94,6 +104,9 @@ def test_kspace_and_images_are_the_same_data():
     images = smooth_images(3, channels=2, dtype=torch.complex64)
     data = from_kspace(to_kspace(images, (-2, -1)))
     torch.testing.assert_close(data.images, images)
+    volumes = smooth_images(2, size=(4, 6, 5), dtype=torch.complex64)
+    data = from_kspace(to_kspace(volumes, (-3, -2, -1))[:, 0], volumes=True)
+    torch.testing.assert_close(data.images, volumes)
 
 
 def save(path, **arrays):
@@ -115,13 +128,19 @@ def test_npz_with_everything(tmp_path):
 
 
 def test_npz_with_slice_ids(tmp_path):
-    ids = np.array(["SC-HF-1_0003", "SC-HF-1_0004", "SC-HF-2_0001", "x_1_2", "x_1", "y"])
+    ids = np.array(["SC-HF-1_0003", "SC-HF-1_0004", "SC-HF-2_0001", "x_1_2", "x_1", "y_9"])
     assert load(save(tmp_path / "a.npz", image=IMAGE, slice_id=ids)).groups == ["SC-HF-1"] * 2 + [
         "SC-HF-2",
         "x",
         "x",
         "y",
     ]
+
+
+def test_plain_slice_numbers_are_no_patients(tmp_path):
+    data = load(save(tmp_path / "a.npz", image=IMAGE, slice_id=np.arange(6)))
+    assert data.subjects is None
+    assert len(choose_part(data, None, usual="train")[0]) == 6
 
 
 def test_npz_with_kspace(tmp_path):
@@ -151,7 +170,12 @@ def broken(index, value):
         ({"image": broken(0, 0)}, "a.npz, slice 0 is zero everywhere"),
         ({"image": broken(5, 3)}, "a.npz, slice 5 has the same value everywhere"),
         ({"image": np.float64(1e60) * IMAGE}, "a.npz, slice 0 holds NaN or infinite"),
-        ({"kspace": broken((3, 0, 0), np.nan).astype(complex)}, "a.npz, slice 3, holds NaN or infinite"),
+        ({"kspace": broken((3, 0, 0), np.nan).astype(complex)}, "a.npz, slice 3 holds NaN or infinite"),
+        ({"kspace": IMAGE[:0].astype(complex)}, "holds no images"),
+        ({"kspace": IMAGE[0, 0].astype(complex)}, r"has shape \[7\]"),
+        ({"image": IMAGE, "label": np.full(IMAGE.shape, "a")}, "must be whole numbers"),
+        ({"image": IMAGE, "label": np.full(IMAGE.shape, 0.5)}, "must be whole numbers"),
+        ({"image": IMAGE, "label": np.full(IMAGE.shape, np.nan)}, "must be whole numbers"),
         ({"kspace": IMAGE}, "is not complex"),
         ({"image": IMAGE[0, 0]}, r"has shape \[7\]"),
         ({"image": IMAGE[None, None, None]}, "images of 2 axes are expected"),
@@ -194,6 +218,7 @@ def test_other_refusals(tmp_path):
         ("head+phase", "no phase"),
         (3, "Cannot take data from a int"),
         ([], "empty"),
+        ([{"image": 1}], "items of the list must be images"),
         ([torch.rand(3, 4), torch.rand(4, 3)], "differ in shape"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -201,6 +226,13 @@ def test_other_refusals(tmp_path):
 
 
 # Splits
+
+
+def test_a_part_is_not_split_again():
+    data = from_images(smooth_images(30, size=(8, 8), dtype=torch.complex64), subjects=list("abcdefghij") * 3)
+    part, name = choose_part(data, "train", usual="test")
+    assert choose_part(part, None, usual="train") == (part, "all")
+    assert name == "train"
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 24, 100])

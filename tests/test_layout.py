@@ -17,6 +17,7 @@ ROWS = [
     "updates",
     "config",
     "files",
+    "exact_size",
     "distribution",
     "metrics",
     "recon",

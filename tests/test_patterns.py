@@ -35,9 +35,19 @@ def test_lines_are_whole():
     assert mask.tolist() == [[True, False, False, True]] * 3
 
 
-@pytest.mark.parametrize(("acceleration", "budget"), [(1, 48), (4, 12), (5, 9), (7.5, 6), (48, 1), (1.01, 47)])
+@pytest.mark.parametrize(
+    ("acceleration", "budget"), [(1, 48), (4, 12), (5, 9), (7.5, 6), (48, 1), (1.01, 47), (48 / 47, 47)]
+)
 def test_budget_is_the_floor(acceleration, budget):
     assert Pattern((6, 8), (0, 1)).budget(acceleration) == budget
+
+
+def test_rounding_does_not_lose_a_unit():
+    """33 / 1.1 is 30, though not in floating point; and an achieved acceleration gives its own budget again."""
+    assert Pattern((3, 11), (0, 1)).budget(1.1) == 30
+    for units in (192, 256, 43008):
+        pattern = Pattern((units,), (0,))
+        assert all(pattern.budget(units / budget) == budget for budget in range(1, min(units, 3000)))
 
 
 @pytest.mark.parametrize("acceleration", [0.99, 0, -1, 48.1, float("nan"), float("inf")])
@@ -54,7 +64,7 @@ def test_impossible_accelerations(acceleration):
         (lambda: Pattern((4, 6), (1, 0)), "increasing"),
         (lambda: Pattern.named("4d", (4, 6)), "Unknown pattern '4d'"),
         (lambda: Pattern.named("3d", (4, 6)), "needs 3 axes"),
-        (lambda: Pattern.named("1d", (4, 6), axis=[0, 1]), "has 1 free axes"),
+        (lambda: Pattern.named("1d", (4, 6), axis=[0, 1]), "frees 1 of the axes"),
         (lambda: Pattern.named("1d", (4, 6), axis=[2]), "do not fit"),
         (lambda: Pattern.named("2d", (4, 6), axis=[0, 0]), "increasing and different"),
         (lambda: Pattern((4, 6), (1,)).restrict(torch.eye(4, 6)), "whole units"),

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,12 @@ from helpers import smooth_images
 from promask import Run, learn
 from promask.errors import InputError
 from promask.report import write_report
+
+
+def edit(folder, before, after):
+    text = (folder / "run.json").read_text()
+    assert before in text
+    (folder / "run.json").write_text(text.replace(before, after))
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +62,12 @@ def test_reading_gives_the_same_run(run, tmp_path):
 
 def test_a_run_is_replaced_and_anything_else_is_not(run, tmp_path):
     folder = run.save(tmp_path / "run")
-    (folder / "stale.txt").touch()
-    run.save(folder)
-    assert not (folder / "stale.txt").exists()
+    run.noting(again=True).save(folder)
+    assert Run.load(folder).about["again"]
+    (folder / "notes.txt").write_text("seen at x4")
+    with pytest.raises(InputError, match=r"is a run, but holds notes.txt as well"):
+        run.save(folder)
+    assert (folder / "notes.txt").read_text() == "seen at x4"
 
     precious = tmp_path / "thesis"
     precious.mkdir()
@@ -68,6 +78,9 @@ def test_a_run_is_replaced_and_anything_else_is_not(run, tmp_path):
         run.save(precious / "chapter.tex")
     with pytest.raises(InputError, match="Cannot write to"):
         run.save(precious / "chapter.tex" / "run")
+    (precious / "run.json").write_text("{}")
+    with pytest.raises(InputError, match="not the record of a run"):
+        run.save(precious)
     assert (precious / "chapter.tex").read_text() == "years of work"
 
 
@@ -85,6 +98,33 @@ def test_a_failure_while_writing_keeps_the_former_run(run, tmp_path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+def test_an_interruption_between_the_two_renames_keeps_the_former_run(run, tmp_path, monkeypatch):
+    folder = run.save(tmp_path / "run")
+    rename = Path.rename
+    monkeypatch.setattr(
+        Path, "rename", lambda self, to: rename(self, to) if "replaced" in f"{self}{to}" else stop()
+    )
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.noting(evaluation=1).save(folder)
+    assert "evaluation" not in Run.load(folder).about
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_links_are_followed_and_the_folder_you_are_in_is_kept(run, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    run.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "elsewhere" / "mask.npy").exists()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="the folder that you are in"):
+        run.save(".")
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -96,6 +136,8 @@ def test_a_failure_while_writing_keeps_the_former_run(run, tmp_path, monkeypatch
         (lambda folder: np.save(folder / "probabilities.npy", np.zeros(3, np.float32)), "does not fit the run"),
         (lambda folder: (folder / "probabilities.npy").write_bytes(b"\x93NUMPY"), "damaged"),
         (lambda folder: (folder / "variance.npy").unlink(), "Cannot read"),
+        (lambda folder: np.save(folder / "probabilities.npy", np.full(16, np.nan, "f4")), "from 0 to 1"),
+        (lambda folder: edit(folder, '"budget": 3', '"budget": 999'), "from 1 to 16 units"),
     ],
 )
 def test_damaged_folders(run, tmp_path, damage, message):

@@ -36,6 +36,14 @@ def test_certain_units_are_certain():
     assert masks[..., 1].mean() == 1
 
 
+def test_noise_is_finite(monkeypatch):
+    """A uniform number may be exactly 0; a certain unit is acquired all the same."""
+    monkeypatch.setattr(torch, "rand", lambda shape, dtype, **_: torch.zeros(shape, dtype=dtype))
+    noise = logistic_noise((1, 1, 1), torch.ones(1), seeded())
+    assert torch.isfinite(noise).all()
+    assert straight_through_gumbel(torch.ones(1), noise, 0.03).masks.item() == 1
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 def test_slope_is_autograds(temperature):
     """The slope is d sigmoid((log odds + noise) / tau) / d theta, which autograd gives as well."""

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from helpers import check_loss, smooth_images
+from helpers import check_loss, seeded, smooth_images
+from promask import metrics
 from promask.errors import InputError
 from promask.fourier import spectrum
 from promask.tasks import LOSSES, Reconstruction
@@ -11,6 +12,24 @@ from promask.types import Batch
 @pytest.mark.parametrize("name", LOSSES)
 def test_properties_of_losses(name):
     check_loss(LOSSES[name])
+
+
+def test_losses_are_the_usual_ones():
+    targets = smooth_images(3, 2, (16, 16), phase=False)
+    images = targets + 0.1 * torch.rand(targets.shape, generator=seeded(), dtype=torch.float64)
+    torch.testing.assert_close(LOSSES["mse"](images, targets), torch.nn.functional.mse_loss(images, targets))
+    torch.testing.assert_close(LOSSES["l1"](images, targets), torch.nn.functional.l1_loss(images, targets))
+    lowest, highest = (bound(targets, (1, 2, 3), keepdim=True) for bound in (torch.amin, torch.amax))
+    within = images.clamp(lowest, highest)  # where the metric's clipping has nothing to do
+    torch.testing.assert_close(LOSSES["ssim"](within, targets), 1 - metrics.ssim(within, targets).mean())
+
+
+def test_ssim_survives_an_offset_in_single_precision():
+    targets = torch.rand(2, 1, 32, 32, generator=seeded())
+    images = targets + 0.05 * torch.randn(targets.shape, generator=seeded(1))
+    expected = LOSSES["ssim"](images.double(), targets.double())
+    for offset in (0, 1000):
+        assert LOSSES["ssim"](images + offset, targets + offset) == pytest.approx(float(expected), abs=1e-3)
 
 
 def batch_of(images):

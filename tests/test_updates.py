@@ -33,10 +33,17 @@ def test_the_budget_scaled_step_does_not_depend_on_the_scale(scale):
 
 
 def test_the_marginal_unit_moves_by_the_step_size():
-    """With gains 8, 4, 2, 1 and a budget of 3 the third is marginal, and moves are clipped at three times that."""
-    gain = torch.tensor([8.0, 4.0, 2.0, 1.0])
-    moved = BudgetScaled(0.1, steps=10, budget=3)(torch.zeros(4), -gain, gain)
-    torch.testing.assert_close(moved, torch.tensor([0.3, 0.2, 0.1, 0.05]))
+    """With a budget of 3 the third gain is marginal, and moves are clipped at three times that."""
+    gain = torch.tensor([8.0, 4.0, 2.0, 1.0, 0.5, 0.0])
+    moved = BudgetScaled(0.1, steps=10, budget=3)(torch.zeros(6), -gain, gain)
+    torch.testing.assert_close(moved, torch.tensor([0.3, 0.2, 0.1, 0.05, 0.025, 0.0]))
+
+
+def test_the_marginal_gain_is_not_taken_from_the_noise():
+    """With a budget of 5 out of 6 it is the median that counts, not the fifth."""
+    gain = torch.tensor([8.0, 4.0, 2.0, 1.0, 1e-9, 0.0])
+    moved = BudgetScaled(0.1, steps=10, budget=5)(torch.zeros(6), -gain, gain)
+    torch.testing.assert_close(moved, torch.tensor([0.3, 0.2, 0.1, 0.05, 0.0, 0.0]))
 
 
 @pytest.mark.parametrize("name", UPDATES)

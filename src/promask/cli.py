@@ -295,7 +295,8 @@ def _show_run(run: "Run", out: Path, as_json: bool) -> None:
     output.print(_metrics_table({"learned": evaluation}))
     output.print(
         f"Learned from {_count(about['data']['images'], noun)} in {about['seconds']:.1f} s, "
-        f"{distribution.budget} of {distribution.pattern.units} units; measured on {_count(evaluation['images'], noun)}, {held_out}."
+        f"{distribution.budget} of {distribution.pattern.units} units; "
+        f"measured on {_count(evaluation['images'], noun)}, {held_out}."
     )
     output.print(f"The run is in {out}: open {out / 'report.html'}")
 

@@ -35,7 +35,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder`, which takes its place, and that of a former one, if nothing goes wrong."""
+    """A temporary folder beside `folder`, which takes its place if nothing goes wrong."""
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
