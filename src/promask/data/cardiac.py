@@ -78,7 +78,7 @@ def cardiac(
 
 
 class _Chest:
-    """Be one subject's chest."""
+    """The chest of one subject."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         """Draw the subject's build."""

@@ -99,7 +99,7 @@ def knee(
 
 
 class _Leg:
-    """Be one subject's knee."""
+    """The knee of one subject."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         """Draw the subject's build."""

@@ -27,7 +27,7 @@ _CATMULL_ROM = 0.5 * np.array([[0, 2, 0, 0], [-1, 0, 1, 0], [2, -5, 4, -1], [-1,
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Hold the slices of a procedural data set.
+    """The slices of a procedural data set.
 
     `image` is (N, H, W) float32 or complex64, `label` (N, H, W) uint8, and `subject` names the subject of
     each of the N slices, e.g. `Anatomy(image, label, ["knee-000", "knee-000", "knee-001"])`.
@@ -39,7 +39,7 @@ class Anatomy:
 
 
 class Waves:
-    """Be a smooth random function of position and depth.
+    """A smooth random function of position and depth.
 
     A sum of plane waves: `Waves(rng, 1, 0.01, 1.5)(points, depth)` maps (..., 2) points to (..., 1) values
     with a standard deviation of about 0.01 and about 1.5 periods over the field of view.
@@ -149,7 +149,7 @@ def _orientation(points: Points, after: Points) -> Points:
 
 
 class Placement:
-    """Bend a template into one subject.
+    """How a template is bent into one subject.
 
     Displaces it smoothly at a coarse and a fine scale, so that neighbouring organs move together, then turns,
     scales and shifts the whole: `Placement(rng, turn=0.1, bend=0.01)(points, depth)` maps (..., 2) points.
@@ -169,7 +169,7 @@ class Placement:
 
 
 class Canvas:
-    """Collect tissue, painted back to front into `image`, and `label`, both (size, size)."""
+    """Tissue, painted back to front into `image`, and its `label`, both (size, size)."""
 
     def __init__(self, size: int, placement: Placement, depth: float) -> None:
         """Begin with air; outlines will pass through the subject's placement."""
@@ -228,7 +228,7 @@ def _scan(rng: Generator, tissue: Raster, coils: Points, noise: float, phase: bo
 
 @runtime_checkable
 class Model(Protocol):
-    """Be one subject: (C, 2) centres of receive coils, and a way to draw slices at depths from 0 to 1."""
+    """One subject: (C, 2) centres of receive coils, and a way to draw slices at depths from 0 to 1."""
 
     coils: Points
 
