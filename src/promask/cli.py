@@ -118,10 +118,12 @@ def learn(
     }
     settings = read_settings(config) if config else {}
     settings |= {name: value for name, value in options.items() if value is not None}
-    data_set = load(data, Config.preset(preset, **settings).volumes)
+    volumes = Config.preset(preset, **settings).volumes
     check_destination(out)
+    data_set = load(data, volumes)
     with _progress_bar() as on_step:
         run = learn_mask(data_set, preset=preset, on_step=on_step, **settings)
+    run.save(out)  # before anything else can go wrong
     other_part = {"train": "test", "test": "train"}.get(run.about["data"]["part"], "all")
     run = run.noting(evaluation=evaluate(run.mask, data_set, other_part).summary())
     run.save(out)
@@ -234,7 +236,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         status = _fail(str(error).partition("\n")[0] or type(error).__name__, 1, debug)
     if status == INTERRUPTED:
-        messages.print("promask: Interrupted; nothing was written.")
+        messages.print("promask: Interrupted.")
     sys.exit(status)
 
 
