@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from promask.baselines import baseline_mask
+from promask.data import ArraySet
 from promask.fourier import space_axes, to_image
+from promask.learning.batches import Samples
 from promask.patterns import Pattern
 from promask.types import Loss, SampleSet
 
@@ -24,6 +26,10 @@ def smooth_images(count=3, channels=1, size=(16, 12), seed=0, phase=True, dtype=
     noise = torch.randn((count, channels, *size), generator=seeded(seed), dtype=dtype)
     images = to_image(noise / (1 + 20 * pattern.distance()).to(noise.real.dtype), space_axes(len(size)))
     return images if phase else images.abs()
+
+
+def samples_of(images):
+    return Samples(ArraySet(images, "test"), torch.device("cpu"))
 
 
 def check_pattern(pattern: Pattern):

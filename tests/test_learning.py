@@ -1,182 +1,19 @@
-"""The loop against the literal Algorithm 1, brute force, and what a user may count on."""
-
-import itertools
+"""What a user of `learn` may count on."""
 
 import numpy as np
 import pytest
 import torch
-from benchmarks.textbook import Settings, textbook
 
-from helpers import assert_global_random_state_is_untouched, seeded, smooth_images
+from helpers import assert_global_random_state_is_untouched, samples_of, seeded, smooth_images
 from promask import learn
-from promask.baselines import baseline_mask
 from promask.config import Config
-from promask.data import ArraySet, from_images, load
+from promask.data import from_images
 from promask.errors import InputError
-from promask.evaluation import evaluate
-from promask.fourier import centred, fft_order, from_spectrum, spectrum, to_kspace
-from promask.learning.batches import Samples, index_batches
-from promask.learning.loop import generator, optimise
-from promask.learning.step import backpropagate
+from promask.fourier import centred
+from promask.learning.batches import index_batches
+from promask.learning.loop import optimise
 from promask.patterns import Pattern
-from promask.sampling import Draws, logistic_noise
-from promask.tasks import LOSSES, Reconstruction
-
-CPU = torch.device("cpu")
-
-
-def samples_of(images):
-    return Samples(ArraySet(images, "test"), CPU)
-
-
-# Step for step
-
-
-@pytest.mark.parametrize("free", [(0, 1), (0,), (1,)])
-@pytest.mark.parametrize(
-    ("steps", "annealing", "exploration", "exploitation"),
-    [(60, "cubic", 0.1, 0.1), (60, "linear", 0.1, 0.1), (25, "cubic", 0.1, 0.1), (33, "linear", 0.25, 0.05)],
-)
-def test_the_paper_preset_is_algorithm_1_step_for_step(free, steps, annealing, exploration, exploitation):
-    """With the same start, batches and random numbers the two give the same probabilities after every step."""
-    images = smooth_images(count=5, channels=2, size=(8, 7))
-    pattern = Pattern((8, 7), free)
-    phases = {"exploration": exploration, "exploitation": exploitation}
-    config = Config.preset(
-        "paper", acceleration=4, steps=steps, batch_size=3, samples=2, annealing=annealing, seed=3, **phases
-    )
-    after_step = []
-    theta, history = optimise(
-        samples_of(images),
-        pattern,
-        Reconstruction("mse"),
-        config,
-        on_step=lambda progress: after_step.append(progress.probabilities),
-    )
-
-    keepdims = [n if axis in free else 1 for axis, n in enumerate(pattern.shape)]
-    start = torch.rand(pattern.unit_shape, generator=generator(3, 0, "start"), dtype=torch.float64)
-    noise_source = generator(3, 0, "noise")
-    pending = []
-
-    def gumbel(shape):
-        """First g1, then g0, such that g1 - g0 is the logistic number that the library draws."""
-        if pending:
-            return pending.pop()
-        noise = logistic_noise((*shape[:2], *pattern.unit_shape), start, noise_source)
-        noise = centred(noise, len(free)).reshape(shape)
-        g0 = -torch.log(-torch.log(torch.rand(shape, generator=seeded(9), dtype=torch.float64)))
-        pending.append(g0)
-        return g0 + noise
-
-    power = {"cubic": 3, "linear": 1}[annealing]
-    settings = Settings(acceleration=4, iterations=steps, samples=2, power=power, **phases)
-    literal = textbook(
-        to_kspace(images, (-2, -1)),
-        centred(start, len(free)).reshape(keepdims),
-        settings,
-        torch.nn.functional.mse_loss,
-        index_batches(5, 3, generator(3, 0, "batches")),
-        gumbel,
-    )
-    for ours, theirs in zip(after_step, literal, strict=True):
-        torch.testing.assert_close(centred(ours, len(free)).reshape(keepdims), theirs, atol=1e-9, rtol=0)
-    assert torch.equal(after_step[-1], theta)
-    assert len(history.loss) == steps
-    assert (theta - start).abs().max() > 0.1, "the run must have gone somewhere for this test to mean something"
-
-
-def test_the_paper_preset_is_section_4():
-    config = Config.preset("paper", acceleration=8)
-    assert (config.steps, config.batch_size, config.samples, config.members) == (2500, 32, 4, 10)
-    assert (config.update, config.learning_rate, config.annealing, config.loss) == ("adam", 0.01, "cubic", "mse")
-    assert (config.exploration * 2500, config.exploitation * 2500) == (250, 250)
-    assert (config.init, config.pattern) == ("uniform", "2d")
-
-
-# The gradient
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("free", [(0, 1), (1,)])
-def test_the_mask_gradient_is_that_of_finite_differences(name, free):
-    images = smooth_images(count=2, channels=2, size=(8, 8))
-    pattern, task = Pattern((8, 8), free), Reconstruction(name)
-    batch = samples_of(images).batch(torch.arange(2))
-    masks = 0.2 + 0.6 * torch.rand((2, 3, *pattern.unit_shape), generator=seeded(), dtype=torch.float64)
-
-    def loss(values):
-        return backpropagate(Draws(values, values), batch, pattern, task).loss
-
-    gradient = backpropagate(Draws(masks, masks), batch, pattern, task).mask_gradient
-    for index in [(0, 0, 0), (1, 2, 3), (0, 1, 5)]:
-        place = index[:2] + (index[2],) * len(free)
-        step = torch.zeros_like(masks)
-        step[place] = 1e-5
-        difference = (loss(masks + step) - loss(masks - step)) / 2e-5
-        assert float(gradient[place]) == pytest.approx(difference, rel=1e-5, abs=1e-10)
-
-
-# Optima
-
-
-def tiny_images():
-    """Anatomy in 8 x 8 pixels: the head, slices of the brain, and hearts and knees with phase."""
-    yield averaged(load("head").images[0, 0])
-    for name, indices in (("brain", (5, 20, 35, 50)), ("cardiac+phase", (0, 9, 40)), ("knee+phase", (0, 9, 40))):
-        images = load(name).images
-        yield from (averaged(images[index, 0, :192, :192]) for index in indices)
-
-
-def averaged(image):
-    width = len(image) // 8
-    return image.to(torch.complex64).reshape(8, width, 8, width).mean((1, 3))
-
-
-def test_the_learner_finds_the_optimum_of_a_tiny_grid():
-    """Against all 635,376 masks of 4 locations out of 64.
-
-    Seen: the best mask for nine images of eleven, and one of the best five, within 6 % of the smallest loss, for
-    all. Rounding differs between machines, so a little less is asked for.
-    """
-    choices = torch.tensor(list(itertools.combinations(range(64), 4)))
-    ranks, excess = [], []
-    for image in tiny_images():
-        spectra, target, losses = spectrum(image, (-2, -1)), image.abs(), []
-        for chosen in choices.split(50_000):
-            masks = torch.zeros(len(chosen), 64).scatter_(1, chosen, 1.0).reshape(-1, 8, 8)
-            losses.append((from_spectrum(spectra * masks, (-2, -1)).abs() - target).square().mean((1, 2)))
-        losses = torch.cat(losses)
-        mask = fft_order(learn(image, acceleration=16, steps=1000, samples=64).mask, 2)
-        loss = (from_spectrum(spectra * mask, (-2, -1)).abs() - target).square().mean()
-        ranks.append(int((losses < loss * (1 - 1e-5)).sum()))
-        excess.append(float(loss / losses.min()) - 1)
-    assert ranks[0] == 0
-    assert ranks.count(0) >= 8
-    assert max(ranks) < 10
-    assert max(excess) < 0.08
-
-
-@pytest.mark.parametrize("acceleration", [2, 6, 16])
-@pytest.mark.parametrize(("pattern", "axis"), [("2d", None), ("1d", 0), ("1d", 1)])
-def test_the_learner_is_as_good_as_the_closed_form(pattern, axis, acceleration):
-    """The units of largest energy are optimal for the complex error, and near it for magnitudes."""
-    data = from_images(smooth_images(20, size=(32, 24), dtype=torch.complex64))
-    run = learn(data, acceleration, pattern=pattern, axis=axis)
-    closed_form = baseline_mask("energy", data, run.distribution.pattern, acceleration)
-    learned, known = (sum(evaluate(mask, data).psnr) / 20 for mask in (run.mask, closed_form))
-    assert learned > known - 0.15
-
-
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
-def test_the_default_does_not_depend_on_the_scale_of_the_images(scale):
-    images = smooth_images(6, size=(16, 16), dtype=torch.complex64)
-    reference = learn(images, acceleration=8)
-    run = learn(images * scale, acceleration=8)
-    assert (run.mask & reference.mask).sum() >= 31
-
-
-# What a user may count on
+from promask.tasks import Reconstruction
 
 
 def test_the_same_seed_gives_the_same_bits():
@@ -280,6 +117,7 @@ def test_numpys_numbers_and_no_start_are_fine():
     run = learn(images, np.float64(4), steps=np.int64(2), seed=np.int64(3), init=None)
     assert torch.equal(run.mask, learn(images, 4, steps=2, seed=3).mask)
     assert Config.preset("default", acceleration=np.float32(4)).acceleration == 4
+    assert Config.preset("default", acceleration=4, axis=np.array([0, 1])).axis == (0, 1)
 
 
 # Batches

@@ -127,8 +127,8 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 def _plain(value: Any, as_tuple: bool) -> Any:
     """NumPy's numbers as Python's; one axis or a list of them, as JSON has it, as a tuple."""
-    if hasattr(value, "item") and not isinstance(value, str):
-        value = value.item()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if as_tuple and isinstance(value, int | list):
         value = tuple(value) if isinstance(value, list) else (value,)
     return value

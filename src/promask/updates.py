@@ -17,7 +17,7 @@ class Update(Protocol):
     """Moves the probabilities by one step; what it remembers between steps is its own."""
 
     def __call__(self, theta: Units, gradient: Units, gain: Units) -> Units:
-        """`gradient` is the estimate of dL/dtheta; `gain` is -dL/dm, averaged over the drawn masks."""
+        """`gradient` is the estimate of dL/dtheta; `gain` is -dL/dm, summed over all drawn masks."""
 
 
 class Adam:
@@ -51,7 +51,7 @@ class BudgetScaled:
     """Steps in units of the marginal gain: what the last unit that the budget can pay for is worth.
 
     Units worth more than that rise fast, units worth less move slowly, and the scale of the images cancels.
-    Running means over a few steps make up for the noise of few draws.
+    Running means over a few steps make up for the noise of few draws; their slow start cancels in the ratio.
     """
 
     DECAY = 0.8
