@@ -9,21 +9,22 @@ from typing import Any
 
 from promask.errors import InputError
 from promask.patterns import FREE_AXES
-from promask.schedules import ANNEALING_POWER
-from promask.updates import UPDATES
+from promask.rules import RULES
+from promask.schedules import ANNEALINGS
 
 LARGEST = 1e18
 """No setting is larger; infinity and NaN are not smaller."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    # Few cheap steps whose length is tied to the budget, so that the scale of the images does not matter.
+    # Few cheap steps on the budget itself, in units of what the last affordable sample is worth.
     "default": {
-        "steps": 300,
+        "steps": 200,
         "batch_size": 8,
-        "samples": 4,
+        "samples": 1,
         "members": 1,
-        "update": "budget",
-        "learning_rate": 0.05,
+        "rule": "response",
+        "annealing": "none",
+        "patience": 20,
     },
     # Section 4 of the paper.
     "paper": {
@@ -31,8 +32,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "batch_size": 32,
         "samples": 4,
         "members": 10,
-        "update": "adam",
-        "learning_rate": 0.01,
+        "rule": "published",
+        "annealing": "cubic",
+        "patience": 0,
     },
 }
 
@@ -52,9 +54,14 @@ class Config:
     """L, the masks drawn for each image of a batch."""
     members: int
     """M, the independent runs whose probabilities are averaged."""
-    update: str
-    """How the gradient moves the probabilities: `adam` (as published) or `budget` (scaled by the budget)."""
-    learning_rate: float
+    rule: str
+    """How masks are drawn and move the probabilities: `response` to their gains, or `published` (with Adam)."""
+    annealing: str
+    """How the budget falls from all units to its target: `cubic`, `linear`, or `none`, the target all along."""
+    patience: int
+    """Learning ends when the mode is the same as this many steps before; 0: never."""
+    learning_rate: float = 0.01
+    """Of the published rule; the other one has none."""
     pattern: str = "2d"
     axis: tuple[int, ...] | None = None
     """Which axes are free; None: the last ones."""
@@ -66,7 +73,8 @@ class Config:
     """The share of the steps before the budget begins to fall."""
     exploitation: float = 0.1
     """The share of the steps after it has reached its target."""
-    annealing: str = "cubic"
+    centre: int = 0
+    """The width of the block in the centre of k-space that is always acquired, and counted in the budget."""
     seed: int = 0
     part: str | None = None
     """`train`, `test` or `all` of the data; None: the learning part where the data tell their subjects."""
@@ -148,6 +156,7 @@ def _anything(value: object) -> bool:
 
 Check = tuple[Any, Callable[[Any], bool], str]
 _COUNT: Check = (int, _positive, "a whole number of at least 1")
+_COUNT_OR_NONE: Check = (int, lambda value: 0 <= value < LARGEST, "a whole number of at least 0")
 _NUMBER = (int, float)
 
 CHECKS: Mapping[str, Check] = {
@@ -156,7 +165,7 @@ CHECKS: Mapping[str, Check] = {
     "batch_size": _COUNT,
     "samples": _COUNT,
     "members": _COUNT,
-    "update": (str, UPDATES.__contains__, " or ".join(UPDATES)),
+    "rule": (str, RULES.__contains__, " or ".join(RULES)),
     "learning_rate": (_NUMBER, _positive, "a positive number"),
     "pattern": (str, FREE_AXES.__contains__, " or ".join(FREE_AXES)),
     "axis": (
@@ -166,10 +175,12 @@ CHECKS: Mapping[str, Check] = {
     ),
     "volumes": (bool, _anything, "true or false"),
     "loss": (str, _anything, "the name of a loss"),
-    "init": (str, _anything, "uniform or the name of a file of probabilities"),
+    "init": (str, _anything, "uniform, energy or the name of a file of probabilities"),
     "exploration": (_NUMBER, _share, "a share from 0 to 1"),
     "exploitation": (_NUMBER, _share, "a share from 0 to 1"),
-    "annealing": (str, ANNEALING_POWER.__contains__, " or ".join(ANNEALING_POWER)),
+    "annealing": (str, ANNEALINGS.__contains__, " or ".join(ANNEALINGS)),
+    "patience": _COUNT_OR_NONE,
+    "centre": _COUNT_OR_NONE,
     "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
     "part": ((str, type(None)), _anything, "train, test or all"),
     "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),

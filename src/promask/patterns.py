@@ -97,6 +97,22 @@ class Pattern:
             raise InputError(f"The mask is not made of whole units along the free axes {list(self.free)}.")
         return units
 
+    def total(self, values: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """(..., *shape) -> (..., *unit_shape): the sum over the locations of each unit; the adjoint of `expand`."""
+        bound = [axis - len(self.shape) for axis in range(len(self.shape)) if axis not in self.free]
+        return values.sum(bound) if bound else values
+
+    def centre(self, width: int) -> Bool[Tensor, "*units"]:
+        """The units within a block of this width, along every free axis, around the centre of k-space.
+
+        >>> Pattern((4, 6), free=(1,)).centre(2)
+        tensor([False, False,  True,  True, False, False])
+        """
+        block = torch.zeros(self.unit_shape, dtype=torch.bool)
+        starts = [max(0, n // 2 - width // 2) for n in self.unit_shape]
+        block[tuple(slice(start, start + width) for start in starts)] = True
+        return block
+
     def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
         """The `count` units of largest value.
 

@@ -1,4 +1,4 @@
-"""Random masks from probabilities, and gradients through them."""
+"""Random masks from probabilities, and the published gradient through them."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,22 @@ TINY = 1e-20
 class Draws:
     """Binary masks on the grid of units, with the slope that carries gradients back to the probabilities.
 
-    `masks` are 0 or 1 in floating point; `slope` is d(soft mask) / d(theta), both (batch, draws, *units).
+    `masks` are 0 or 1 in floating point; `slope` is d(soft mask) / d(theta), both (draws, *units).
     """
 
     masks: UnitDraws
     slope: UnitDraws
 
-    def pull_back(self, mask_gradient: UnitDraws) -> Units:
-        """dL/dm for each draw -> dL/dtheta, summed over all draws."""
-        return (self.slope * mask_gradient).sum((0, 1))
+
+def bernoulli(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:
+    """Independent masks of zeros and ones, (count, *units)."""
+    uniform = torch.rand(
+        (count, *probabilities.shape),
+        dtype=probabilities.dtype,
+        device=probabilities.device,
+        generator=generator,
+    )
+    return torch.lt(uniform, probabilities, out=uniform)
 
 
 def logistic_noise(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> torch.Tensor:
@@ -39,7 +46,8 @@ def straight_through_gumbel(probabilities: Units, noise: UnitDraws, temperature:
     complement = 1 - probabilities
     log_odds = torch.log(probabilities + TINY) - torch.log(complement + TINY)
     score = log_odds + noise
-    soft = torch.sigmoid(score / temperature)
+    masks = torch.ge(score, 0, out=torch.empty_like(score))
+    soft = score.div_(temperature).sigmoid_()
     log_odds_slope = 1 / (probabilities + TINY) + 1 / (complement + TINY)
-    slope = soft * (1 - soft) * (log_odds_slope / temperature)
-    return Draws(masks=(score >= 0).to(probabilities.dtype), slope=slope)
+    slope = torch.addcmul(soft, soft, soft, value=-1).mul_(log_odds_slope / temperature)
+    return Draws(masks, slope)

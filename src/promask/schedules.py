@@ -1,9 +1,12 @@
 """What changes over a run, as plain functions of the step, which counts from 1 as in Algorithm 1."""
 
 import math
+from collections.abc import Mapping
 
-ANNEALING_POWER = {"cubic": 3, "linear": 1}
+ANNEALING_POWER: Mapping[str, int] = {"cubic": 3, "linear": 1}
 """Cubic is the schedule that the paper cites (Zhu and Gupta 2017); linear is the one its supplement prints."""
+ANNEALINGS = (*ANNEALING_POWER, "none")
+"""None: the target holds from the first step."""
 
 
 def budget(
@@ -20,6 +23,8 @@ def budget(
     >>> [round(budget(step, steps=10, units=100, target=10)) for step in range(1, 11)]
     [100, 70, 48, 32, 21, 15, 11, 10, 10, 10]
     """
+    if annealing == "none":
+        return target
     start, end = exploration * steps, (1 - exploitation) * steps
     if step >= end:
         return target
@@ -27,15 +32,19 @@ def budget(
     return target + (units - target) * remaining ** ANNEALING_POWER[annealing]
 
 
-def temperature(step: int, steps: int, first: float = 1.0, last: float = 0.03) -> float:
-    """The softness tau of the relaxed masks, falling linearly from the first step to the last."""
+def linear(step: int, steps: int, first: float, last: float) -> float:
+    """A number that changes by equal differences from the first step to the last.
+
+    >>> [round(linear(step, 3, first=1, last=0), 6) for step in (1, 2, 3)]
+    [1.0, 0.5, 0.0]
+    """
     return first + (last - first) * _progress(step, steps)
 
 
-def step_size(step: int, steps: int, first: float, last: float) -> float:
-    """A step size that falls geometrically from the first step to the last.
+def geometric(step: int, steps: int, first: float, last: float) -> float:
+    """A number that changes by equal factors from the first step to the last.
 
-    >>> [round(step_size(step, 3, first=0.05, last=0.0005), 6) for step in (1, 2, 3)]
+    >>> [round(geometric(step, 3, first=0.05, last=0.0005), 6) for step in (1, 2, 3)]
     [0.05, 0.005, 0.0005]
     """
     return first * math.pow(last / first, _progress(step, steps))

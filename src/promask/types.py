@@ -13,7 +13,7 @@ Images = Float[Tensor, "batch channel *space"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
 Spectra = Complex[Tensor, "batch channel *space"]
 Units = Float[Tensor, "*units"]
-UnitDraws = Float[Tensor, "batch draws *units"]
+UnitDraws = Float[Tensor, "draws *units"]
 UnitMask = Bool[Tensor, "*units"]
 Mask = Bool[Tensor, "*space"]
 Masks = Bool[Tensor, "count *space"]
@@ -61,7 +61,10 @@ class SampleSet(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """What a task needs to judge reconstructed images: the truth for each of them."""
+    """What a task needs to judge reconstructed images: the truth for each of them.
+
+    An image that is reconstructed with several masks is there several times.
+    """
 
     spectra: Spectra
     targets: Images

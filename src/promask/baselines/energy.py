@@ -17,6 +17,4 @@ def energy(pattern: Pattern, budget: int, seed: int, data: SampleSet) -> UnitMas
     for index in range(len(data)):
         image = data[index].image
         total += spectrum(image, space_axes(dimensions)).abs().square().sum(0)
-    bound_axes = [axis for axis in range(dimensions) if axis not in pattern.free]
-    of_units = centred(total, dimensions).sum(bound_axes) if bound_axes else centred(total, dimensions)
-    return pattern.largest(of_units, budget)
+    return pattern.largest(pattern.total(centred(total, dimensions)), budget)

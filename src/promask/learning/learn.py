@@ -1,7 +1,10 @@
 """From data to a run: the whole of learning in one call."""
 
+import itertools
 import platform
+import statistics
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,12 @@ from promask.config import Config
 from promask.data import choose_part, load
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
-from promask.files import read_array
-from promask.fourier import centred, fft_order
+from promask.fourier import centred
 from promask.learning.batches import Samples
 from promask.learning.ensemble import Ensemble, optimise_members
 from promask.learning.loop import OnStep
 from promask.learning.run import Run
+from promask.learning.start import starting_probabilities
 from promask.patterns import Pattern
 from promask.tasks import Reconstruction
 from promask.types import Loss, Units
@@ -42,9 +45,9 @@ def learn(
     (torch.Size([16, 16]), 64)
 
     `data` is an array or tensor of images, a torch Dataset, a file or a built-in name; `loss` is `mse`, `l1`,
-    `ssim` or a callable on (magnitude images, targets); `init` is `uniform`, or an array or .npy file of
-    probabilities, or a run folder. Further settings are those of `Config`: steps, batch_size, samples, members,
-    pattern, axis, volumes, part, seed, ...
+    `ssim` or a callable on (magnitude images, targets), a mean over the images; `init` is `uniform`, `energy`, or
+    an array or .npy file of probabilities, or a run folder. Further settings are those of `Config`: steps,
+    batch_size, samples, members, pattern, axis, centre, volumes, part, seed, ...
     """
     task = Reconstruction(loss)
     init = "uniform" if init is None else init
@@ -55,10 +58,11 @@ def learn(
     chosen, part = choose_part(whole, config.part, usual="train")
     pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis)
     budget = pattern.budget(config.acceleration)
-    start = None if config.init == "uniform" else _start(init, pattern).to(device)
+    _check_centre(pattern, config.centre, budget)
 
     began = time.perf_counter()
     samples = Samples(chosen, device)
+    start = starting_probabilities(init, samples, pattern, budget)
     ensemble = optimise_members(samples, pattern, task, config, start, on_step)
     about = {
         "data": {
@@ -96,36 +100,31 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _start(init: Any, pattern: Pattern) -> Units:
-    """Given probabilities, one per unit or one per location, centred -> one per unit, in FFT order."""
-    if isinstance(init, str | Path):
-        path = Path(init, "probabilities.npy") if Path(init).is_dir() else Path(init)
-        if not path.is_file():
-            raise InputError(f"{init} is not 'uniform', a file of probabilities or a run folder.")
-        init = read_array(path, "buif", "probabilities")
-    probabilities = torch.as_tensor(init).to(torch.float32)
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise InputError("The probabilities to start from must be numbers from 0 to 1.")
-    if probabilities.shape != pattern.unit_shape:
-        if probabilities.shape != pattern.shape:
-            raise InputError(
-                f"The probabilities to start from have shape {list(probabilities.shape)}, but the units have "
-                f"shape {list(pattern.unit_shape)}."
-            )
-        probabilities = pattern.restrict(probabilities)
-    return fft_order(probabilities, len(pattern.free))
-
-
 def _result(values: Units, dimensions: int) -> Units:
     return centred(values, dimensions).to("cpu", torch.float32).contiguous()
 
 
 def _history(ensemble: Ensemble) -> dict[str, Any]:
-    first = ensemble.histories[0]
+    longest = max(ensemble.histories, key=lambda history: len(history.loss))
     losses = [history.loss for history in ensemble.histories]
     return {
-        "loss": [sum(values) / len(values) for values in zip(*losses, strict=True)],
-        "budget": first.budget,
-        "temperature": first.temperature,
+        "loss": [_mean_of_known(values) for values in itertools.zip_longest(*losses)],
+        "budget": longest.budget,
+        "temperature": longest.temperature,
         "member_loss": losses,
+        "stopped": [history.stopped for history in ensemble.histories],
     }
+
+
+def _mean_of_known(values: Iterable[float | None]) -> float:
+    """The mean over the members that had not stopped yet."""
+    return statistics.fmean(value for value in values if value is not None)
+
+
+def _check_centre(pattern: Pattern, width: int, budget: int) -> None:
+    size = int(pattern.centre(width).sum())
+    if size > budget:
+        raise InputError(
+            f"A centre of width {width} holds {size} units, but the budget is {budget}: "
+            f"choose a narrower centre or a lower acceleration."
+        )

@@ -1,4 +1,4 @@
-"""The one loop: projected stochastic gradient descent on the probabilities (Algorithm 1)."""
+"""The one loop: draw masks, see what they are worth, move the probabilities, project (Algorithm 1)."""
 
 import math
 from collections.abc import Callable
@@ -9,13 +9,16 @@ import torch
 
 from promask import schedules
 from promask.config import Config
-from promask.learning.batches import Samples, index_batches
+from promask.fourier import fft_order
+from promask.learning.batches import Samples, index_batches, unit_energies
 from promask.learning.step import Task, backpropagate
 from promask.patterns import Pattern
 from promask.projection import project
-from promask.sampling import logistic_noise, straight_through_gumbel
-from promask.types import Units
-from promask.updates import UPDATES
+from promask.rules import RULES, Conditions
+from promask.types import UnitMask, Units
+
+STEADY = 0.005
+"""The share of the mode's units that may still change hands when it is said to change no longer."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,14 @@ class Progress:
 OnStep = Callable[[Progress], None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class History:
-    """The loss, budget and temperature of every step."""
+    """The loss, budget and temperature of every step, and the step after which the mode no longer changed."""
 
     loss: list[float] = field(default_factory=list)
     budget: list[float] = field(default_factory=list)
     temperature: list[float] = field(default_factory=list)
+    stopped: int | None = None
 
     def append(self, progress: Progress) -> None:
         """Note one step."""
@@ -72,29 +76,40 @@ def optimise(
     """
     like = samples.targets
     target = pattern.budget(config.acceleration)
+    always = fft_order(pattern.centre(config.centre), len(pattern.free)).to(like.device)
     if start is None:
         uniform = torch.rand(
             pattern.unit_shape, generator=generator(config.seed, member, "start"), dtype=like.dtype
         )
         start = uniform.to(like.device)
-    theta = start.to(like)
-    update = UPDATES[config.update](config.learning_rate, config.steps, target)
+    theta = start.to(like).masked_fill(always, 1)
+    conditions = Conditions(
+        steps=config.steps,
+        learning_rate=config.learning_rate,
+        budget=target,
+        energy=samples.mean_energy(pattern),
+        always=always,
+        generator=generator(config.seed, member, "noise", like.device),
+    )
+    rule = RULES[config.rule](conditions)
     batches = index_batches(len(samples), config.batch_size, generator(config.seed, member, "batches"))
-    noise_source = generator(config.seed, member, "noise", like.device)
+    watch = ModeWatch(target, config.patience)
     history = History()
 
     for step in range(1, config.steps + 1):
-        batch = samples.batch(next(batches))
-        temperature = schedules.temperature(step, config.steps)
-        noise_shape = (len(batch.targets), config.samples, *pattern.unit_shape)
-        noise = logistic_noise(noise_shape, theta, noise_source)
-        draws = straight_through_gumbel(theta, noise, temperature)
-        result = backpropagate(draws, batch, pattern, task)
-        if not math.isfinite(result.loss):
+        temperature = rule.begin(theta, step)
+        indices = next(batches).repeat_interleave(config.samples)
+        total = torch.zeros((), dtype=like.dtype, device=like.device)
+        for piece in samples.pieces(indices):
+            masks = rule.draw(len(piece.targets))
+            result = backpropagate(masks, piece, pattern, task)
+            rule.observe(masks, result.gradients, unit_energies(piece.spectra, pattern))
+            total += result.loss
+        loss = float(total) / len(indices)
+        if not math.isfinite(loss):
             raise FloatingPointError(
-                f"The loss became {result.loss} at step {step}: are the values of the images too large?"
+                f"The loss became {loss} at step {step}: are the values of the images too large?"
             )
-        gradient, gain = draws.pull_back(result.mask_gradient), -result.mask_gradient.sum((0, 1))
         budget = schedules.budget(
             step,
             config.steps,
@@ -104,9 +119,39 @@ def optimise(
             config.exploitation,
             config.annealing,
         )
-        theta = project(update(theta, gradient, gain), budget)
-        progress = Progress(member, config.members, step, config.steps, result.loss, budget, temperature, theta)
+        theta = constrain(rule.propose(), budget, always)
+        progress = Progress(member, config.members, step, config.steps, loss, budget, temperature, theta)
         history.append(progress)
         if on_step is not None:
             on_step(progress)
+        if step < config.steps and watch.is_steady(theta, step):
+            history.stopped = step
+            break
     return theta, history
+
+
+def constrain(theta: Units, budget: float, always: UnitMask) -> Units:
+    """The nearest probabilities within the budget, of which the units that are always acquired take their share."""
+    count = int(always.sum())
+    if count == 0:
+        return project(theta, budget)
+    result = torch.ones_like(theta)
+    result[~always] = project(theta[~always], budget - count)
+    return result
+
+
+class ModeWatch:
+    """Looks at the mode every `patience` steps, and tells when it is the same as the last time; 0: never."""
+
+    def __init__(self, budget: int, patience: int) -> None:
+        self.budget, self.patience = budget, patience
+        self.last: torch.Tensor | None = None
+
+    def is_steady(self, theta: Units, step: int) -> bool:
+        """Whether at most a share of `STEADY` of the mode's units changed hands since the last look."""
+        if self.patience == 0 or step % self.patience:
+            return False
+        chosen = torch.zeros(theta.numel(), dtype=torch.bool, device=theta.device)
+        chosen[theta.flatten().topk(self.budget).indices] = True
+        last, self.last = self.last, chosen
+        return last is not None and int((chosen & ~last).sum()) <= STEADY * self.budget

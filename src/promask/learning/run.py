@@ -15,7 +15,7 @@ from promask.files import check_writable, read_array, replacing_folder, save_arr
 from promask.patterns import Pattern
 from promask.types import Mask, Masks, Units
 
-FORMAT = 1
+FORMAT = 2
 """The version of the run folder's layout."""
 CONTENT = ("mask.npy", "probabilities.npy", "variance.npy", "run.json", "report.html", "figures")
 """What a run folder may hold; a folder that holds anything else is not replaced."""
@@ -25,7 +25,8 @@ CONTENT = ("mask.npy", "probabilities.npy", "variance.npy", "run.json", "report.
 class Run:
     """Probabilities and mask, centred, and how they came about.
 
-    `history` holds lists over the steps: `loss` (mean over members), `budget`, `temperature`, and `member_loss`.
+    `history` holds lists over the steps: `loss` (mean over members), `budget`, `temperature`, and `member_loss`;
+    and `stopped`, the step after which the mode of each member no longer changed, or None.
     `about` holds what else run.json says: the data, the seconds, the versions, an evaluation.
     """
 

@@ -1,4 +1,4 @@
-"""One step of Algorithm 1, up to the gradient: masks, reconstructions, the task's loss, and back."""
+"""The gradient of a task's loss with respect to the masks: masks, reconstructions, the loss, and back."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ import torch
 
 from promask.patterns import Pattern
 from promask.recon import zero_filled
-from promask.sampling import Draws
 from promask.types import Batch, ComplexImages, Scalar, UnitDraws
 
 Task = Callable[[ComplexImages, Batch], Scalar]
@@ -15,18 +14,17 @@ Task = Callable[[ComplexImages, Batch], Scalar]
 
 @dataclass(frozen=True)
 class Backpropagated:
-    """The mean loss over all drawn masks, and its gradient with respect to each of them."""
+    """The sum of the losses of the reconstructions, and dL/dm for the loss of each of them."""
 
-    loss: float
-    mask_gradient: UnitDraws
+    loss: Scalar
+    gradients: UnitDraws
 
 
-def backpropagate(draws: Draws, batch: Batch, pattern: Pattern, task: Task) -> Backpropagated:
-    """Reconstruct every image of the batch with its own masks, and differentiate the task's loss."""
-    masks = draws.masks.detach().requires_grad_()
-    spectra = batch.spectra.unsqueeze(1)  # (batch, 1, channel, *space): shared by the draws of an image
-    on_grid = pattern.expand(masks).unsqueeze(2)  # (batch, draws, 1, *space): shared by the channels
-    images = zero_filled(spectra, on_grid, len(pattern.shape))
-    loss = task(images.flatten(0, 1), batch)
-    (mask_gradient,) = torch.autograd.grad(loss, masks)
-    return Backpropagated(float(loss.detach()), mask_gradient)
+def backpropagate(masks: UnitDraws, batch: Batch, pattern: Pattern, task: Task) -> Backpropagated:
+    """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, which is a mean."""
+    masks = masks.detach().requires_grad_()
+    on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
+    images = zero_filled(batch.spectra, on_grid, len(pattern.shape))
+    loss = task(images, batch) * len(masks)
+    (gradients,) = torch.autograd.grad(loss, masks)
+    return Backpropagated(loss.detach(), gradients)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from promask.errors import InputError
+from promask.magnitude import magnitude
 from promask.metrics import structural_similarity, to_target_range
 from promask.types import Batch, ComplexImages, Images, Loss, Scalar
 
@@ -43,9 +44,8 @@ class Reconstruction:
             self.name, self.loss = getattr(loss, "__name__", type(loss).__name__), loss
 
     def __call__(self, images: ComplexImages, batch: Batch) -> Scalar:
-        """The loss of reconstructed images, L for each image of the batch, one image after the other."""
-        draws = len(images) // len(batch.targets)
-        value = self.loss(images.abs(), batch.targets.repeat_interleave(draws, 0))
+        """The loss of the reconstructed images of a batch."""
+        value = self.loss(magnitude(images), batch.targets)
         if not isinstance(value, torch.Tensor) or value.ndim != 0 or not value.requires_grad:
             raise InputError(
                 f"The loss {self.name} must return a scalar tensor that depends on its first argument."

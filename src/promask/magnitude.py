@@ -1,0 +1,35 @@
+"""The magnitude of complex images, written so that a step of the learner spends its time on Fourier transforms."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class _Magnitude(torch.autograd.Function):
+    # torch.abs guards against overflow of the squares, and its derivative divides complex numbers: together four
+    # times slower than the plain root of the squares.
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        magnitudes = (values * values.conj()).real.sqrt()
+        ctx.save_for_backward(values, magnitudes)
+        return magnitudes
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        values, magnitudes = ctx.saved_tensors
+        smallest = torch.finfo(magnitudes.dtype).tiny
+        return torch.mul(values, gradient / magnitudes.clamp_min(smallest))
+
+
+def magnitude(values: Complex[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """|z|, differentiable; the derivative at 0 is taken to be 0.
+
+    >>> magnitude(torch.tensor([3 + 4j, 0j]))
+    tensor([5., 0.])
+    """
+    result: Tensor = _Magnitude.apply(values)
+    return result

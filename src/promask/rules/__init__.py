@@ -1,0 +1,14 @@
+"""Rules: how masks are drawn from the probabilities, and how what came of them moves the probabilities.
+
+A new rule is one file and one line in the table.
+"""
+
+from collections.abc import Callable, Mapping
+
+from promask.rules.published import Published
+from promask.rules.response import BestResponse
+from promask.rules.rule import Conditions, Rule
+
+__all__ = ["RULES", "BestResponse", "Conditions", "Published", "Rule"]
+
+RULES: Mapping[str, Callable[[Conditions], Rule]] = {"response": BestResponse, "published": Published}

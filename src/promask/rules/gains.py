@@ -1,0 +1,103 @@
+"""What each unit is worth: its gain L(m=0) - L(m=1), averaged over images and over the masks of the other units.
+
+A derivative dL/dm is not yet a difference. For a loss that is quadratic in a unit, L(1) - L(0) =
+dL/dm + (1/2 - m) c, whichever m was drawn; unlike the Gumbel estimate this does not vanish for units that are never
+or always drawn. Two numbers are fitted for each group of units of like energy, and make the estimate precise:
+
+- the curvature c per energy, from how the derivatives of drawn and undrawn units differ;
+- how much more a unit is worth in an image in which it has more energy than on average. What this explains of a
+  batch is replaced by its known mean over all the data.
+"""
+
+import torch
+
+from promask.types import UnitDraws, Units
+
+FIT_MEMORY = 0.9
+"""The weight of the past in the fitted numbers."""
+SHARED = 1e-3
+"""How much all the others count in the fit of a group."""
+RIDGE = 1e-3
+"""Keeps a fit harmless where the images hardly differ."""
+MOST_CORRECTION = 2 / 3
+"""The largest share of an undrawn unit's derivative that its curvature may take away. It would be a half if the best
+value of a unit were 1. A loss such as SSIM flattens out for the strongest units, for which a group that has little
+evidence of its own sees far too much curvature; they must not look harmful for that."""
+
+
+class Gains:
+    """Running means of the gains; one step is `begin`, `observe` for each piece of the batch, and `estimate`."""
+
+    def __init__(self, energy: Units) -> None:
+        self.scale = 1 / energy.max().clamp_min(torch.finfo(energy.dtype).tiny)  # squares of energies must not overflow
+        self.energy = energy * self.scale
+        self.curvature, self.worth = GroupedRatio(self.energy), GroupedRatio(self.energy)
+        self.sums = torch.zeros(7, *energy.shape, dtype=energy.dtype, device=energy.device)
+        self.means = torch.zeros(3, *energy.shape, dtype=energy.dtype, device=energy.device)
+        self.count = 0
+
+    def begin(self) -> None:
+        """Forget the sums of the step before."""
+        self.sums.zero_()
+        self.count = 0
+
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
+        """Sums over the masks of a piece of the batch; `gradients` are dL/dm for the loss of each mask."""
+        energies = energies * self.scale
+        acquired = masks * energies
+        terms = (
+            gradients,
+            masks * gradients,
+            gradients * energies,
+            energies,
+            energies * energies,
+            acquired,
+            acquired * energies,
+        )
+        for total, term in zip(self.sums, terms, strict=True):
+            total += term.sum(0)
+        self.count += len(masks)
+
+    def estimate(self, theta: Units, novelty: float) -> Units:
+        """The gains, in which this step has a weight of `novelty`; `theta` is what the masks were drawn from."""
+        energy, count = self.energy, self.count
+        slope, drawn_slope, slope_energy, total, total_energy, acquired, acquired_energy = self.sums
+        # E[(m - theta) dL/dm] = theta (1 - theta) c: no unit needs to be drawn both ways.
+        curvature = self.curvature(drawn_slope - theta * slope, theta * (1 - theta) * total)
+        # Least squares of what the curvature leaves on how much the energy differs from its mean.
+        explained = slope_energy - slope * energy - curvature * (acquired_energy - acquired * energy)
+        spread = total_energy - 2 * energy * total + count * (1 + RIDGE) * energy.square()
+        worth = self.worth(explained, spread)
+        rest = slope - curvature * acquired - worth * (total - count * energy)
+
+        self.means.lerp_(torch.stack((rest, acquired, slope - drawn_slope)) / count, novelty)
+        mean_rest, mean_acquired, mean_undrawn_slope = self.means
+        of_undrawn = (curvature / 2) * (energy - mean_acquired)
+        most = MOST_CORRECTION * (-mean_undrawn_slope).clamp_min(0)
+        return (of_undrawn - most).clamp_min(0) - (curvature / 2) * energy - mean_rest
+
+
+class GroupedRatio:
+    """The ratio of two running sums for groups of units of like energy: the strongest one, the next two, four, ...
+
+    A group for which there is little evidence takes the ratio of all.
+    """
+
+    def __init__(self, energy: Units) -> None:
+        rank = torch.empty(energy.numel(), dtype=torch.int64, device=energy.device)
+        rank[energy.flatten().argsort(descending=True)] = torch.arange(energy.numel(), device=energy.device)
+        self.group = (rank + 1).to(torch.float64).log2().floor().to(torch.int64)
+        self.above = torch.zeros(int(self.group.max()) + 1, dtype=energy.dtype, device=energy.device)
+        self.below = torch.zeros_like(self.above)
+
+    def __call__(self, above: Units, below: Units) -> Units:
+        """Take note of both, and give the ratio so far for each unit; their slow start cancels."""
+        self.above = torch.lerp(self._sums(above), self.above, FIT_MEMORY)
+        self.below = torch.lerp(self._sums(below), self.below, FIT_MEMORY)
+        all_above, all_below = SHARED * self.above.sum(), SHARED * self.below.sum()
+        smallest = torch.finfo(above.dtype).tiny
+        ratio = (self.above + all_above) / (self.below + all_below).clamp_min(smallest)
+        return ratio[self.group].reshape(above.shape)
+
+    def _sums(self, values: Units) -> torch.Tensor:
+        return torch.zeros_like(self.above).index_add_(0, self.group, values.flatten())

@@ -1,0 +1,70 @@
+"""The rule of the paper: straight-through Gumbel gradients and Adam."""
+
+import torch
+
+from promask import schedules
+from promask.rules.rule import Conditions
+from promask.sampling import Draws, logistic_noise, straight_through_gumbel
+from promask.types import UnitDraws, Units
+
+
+class Published:
+    """Eqs. 4 and 5, then a step of Adam: sections 3.2 and 4."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self.adam = Adam(conditions.learning_rate)
+        self.theta = conditions.energy  # until the first step begins
+        self.temperature = 1.0
+        self.draws: Draws | None = None
+        self.total: torch.Tensor | float = 0.0
+        self.count = 0
+
+    def begin(self, theta: Units, step: int) -> float:
+        """The temperature falls linearly from 1 to 0.03."""
+        self.theta, self.total, self.count = theta, 0.0, 0
+        self.temperature = schedules.linear(step, self.conditions.steps, first=1.0, last=0.03)
+        return self.temperature
+
+    def draw(self, count: int) -> UnitDraws:
+        """Hard masks; their slopes are kept for `observe`."""
+        noise = logistic_noise((count, *self.theta.shape), self.theta, self.conditions.generator)
+        self.draws = straight_through_gumbel(self.theta, noise, self.temperature)
+        return self.draws.masks
+
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
+        """dL/dm times d(soft mask)/dtheta, summed over the masks."""
+        assert self.draws is not None
+        self.total = self.total + self.draws.slope.mul_(gradients).sum(0)
+        self.count += len(masks)
+
+    def propose(self) -> Units:
+        """A step of Adam along the mean gradient."""
+        return self.adam(self.theta, torch.as_tensor(self.total / self.count))
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015) with its usual constants, as published.
+
+    It moves every unit at the same speed, whatever the unit is worth, unless its gradient is small against
+    epsilon: the scale of the images matters.
+    """
+
+    DECAY = (0.9, 0.999)
+    EPSILON = 1e-8
+
+    def __init__(self, learning_rate: float) -> None:
+        self.learning_rate = learning_rate
+        self.step = 0
+        self.first: torch.Tensor | float = 0.0
+        self.second: torch.Tensor | float = 0.0
+
+    def __call__(self, theta: Units, gradient: Units) -> Units:
+        """One step, with the bias of the two running means corrected."""
+        self.step += 1
+        slow, slower = self.DECAY
+        self.first = slow * self.first + (1 - slow) * gradient
+        self.second = slower * self.second + (1 - slower) * gradient.square()
+        mean = self.first / (1 - slow**self.step)
+        size = (self.second / (1 - slower**self.step)).sqrt()
+        return theta - self.learning_rate * mean / (size + self.EPSILON)

@@ -1,0 +1,56 @@
+"""The default rule: estimate what each unit is worth, and answer with the probabilities that fit best.
+
+The probabilities that maximise the total gain, less a quadratic penalty for being certain, are clip(1/2 + (gain -
+lambda) / temperature, 0, 1), with the lambda that keeps the budget: the projection. Gains are measured in units of
+the marginal gain, that of the last unit that the budget pays for, so the scale of the images cancels.
+"""
+
+import torch
+
+from promask import schedules
+from promask.rules.gains import Gains
+from promask.rules.rule import Conditions
+from promask.sampling import bernoulli
+from promask.types import UnitDraws, Units
+
+TEMPERATURES = (2.0, 0.1)
+"""First and last, in marginal gains: how far around the margin units are undecided."""
+NOVELTIES = (0.2, 0.03)
+"""First and last: the weight of a new step in the running mean of the gains."""
+LARGEST = 1e6
+"""Beyond the reach of the projection's clipping, and finite."""
+
+
+class BestResponse:
+    """Probabilities that depend on the gains alone, not on the probabilities before."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self.gains = Gains(conditions.energy)
+        self.theta = conditions.energy  # until the first step begins
+        self.step = 0
+
+    def begin(self, theta: Units, step: int) -> float:
+        """The temperature falls geometrically."""
+        self.theta, self.step = theta, step
+        self.gains.begin()
+        return self._scheduled(TEMPERATURES)
+
+    def draw(self, count: int) -> UnitDraws:
+        """Plain Bernoulli masks."""
+        return bernoulli(self.theta, count, self.conditions.generator)
+
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
+        """Evidence for the gains."""
+        self.gains.observe(masks, gradients, energies)
+
+    def propose(self) -> Units:
+        """The best response to the gains known so far."""
+        gain = self.gains.estimate(self.theta, self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
+        gain = torch.where(self.conditions.always, gain.max(), gain)
+        marginal = gain.flatten().kthvalue(gain.numel() - self.conditions.budget + 1).values
+        unit = (marginal.abs() * self._scheduled(TEMPERATURES)).clamp_min(torch.finfo(gain.dtype).tiny)
+        return ((gain - marginal) / unit + 0.5).clamp(-LARGEST, LARGEST)
+
+    def _scheduled(self, ends: tuple[float, float]) -> float:
+        return schedules.geometric(self.step, self.conditions.steps, *ends)
