@@ -18,13 +18,14 @@ LARGEST = 1e18
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     # Few cheap steps on the budget itself, in units of what the last affordable sample is worth.
     "default": {
-        "steps": 200,
-        "batch_size": 8,
+        "steps": 100,
+        "batch_size": 16,
         "samples": 1,
         "members": 1,
         "rule": "response",
+        "init": "energy",
         "annealing": "none",
-        "patience": 20,
+        "patience": 10,
     },
     # Section 4 of the paper.
     "paper": {

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from promask.errors import InputError
+from promask.types import Spectra, UnitDraws
 
 FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
 """The names of the command line: how many axes of k-space are free."""
@@ -101,6 +102,11 @@ class Pattern:
         """(..., *shape) -> (..., *unit_shape): the sum over the locations of each unit; the adjoint of `expand`."""
         bound = [axis - len(self.shape) for axis in range(len(self.shape)) if axis not in self.free]
         return values.sum(bound) if bound else values
+
+    def energies(self, spectra: Spectra) -> UnitDraws:
+        """The energy of each unit in each image: |x_k|^2, summed over channels and the locations of the unit."""
+        squares = (spectra * spectra.conj()).real
+        return self.total(squares.squeeze(1) if squares.shape[1] == 1 else squares.sum(1))
 
     def centre(self, width: int) -> Bool[Tensor, "*units"]:
         """The units within a block of this width, along every free axis, around the centre of k-space.

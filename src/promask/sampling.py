@@ -1,5 +1,6 @@
 """Random masks from probabilities, and the published gradient through them."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -21,33 +22,48 @@ class Draws:
     slope: UnitDraws
 
 
+def uniform(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> torch.Tensor:
+    """Numbers between 0 and 1, neither of which occurs, on a grid of 2^23 values.
+
+    Random bits are the larger part of the cost, and torch.rand throws most of them away: here a word of 64 bits
+    makes two numbers.
+    """
+    count = math.prod(shape)
+    words = torch.empty((count + 1) // 2, dtype=torch.int64, device=like.device).random_(generator=generator)
+    integers = words.view(torch.int32)[:count].bitwise_and_(2**23 - 1)
+    return integers.to(like.dtype).add_(0.5).mul_(2.0**-23).reshape(shape)
+
+
 def bernoulli(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:
-    """Independent masks of zeros and ones, (count, *units)."""
-    uniform = torch.rand(
-        (count, *probabilities.shape),
-        dtype=probabilities.dtype,
-        device=probabilities.device,
-        generator=generator,
-    )
-    return torch.lt(uniform, probabilities, out=uniform)
+    """Independent masks of zeros and ones, (count, *units). Certain units need no random numbers."""
+    flat = probabilities.flatten()
+    undecided = ((flat > 0) & (flat < 1)).nonzero().flatten()
+    masks = flat.repeat(count, 1)
+    random = uniform((count, len(undecided)), flat, generator)
+    masks[:, undecided] = (random < flat[undecided]).to(flat.dtype)
+    return masks.reshape(count, *probabilities.shape)
 
 
 def logistic_noise(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> torch.Tensor:
     """g1 - g0, the difference of two Gumbel(0, 1) numbers, which is one logistic number; always finite."""
-    smallest = torch.finfo(like.dtype).eps / 4  # half of the grid on which uniform numbers are drawn
-    return torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator).logit_(eps=smallest)
+    return uniform(shape, like, generator).logit_()
 
 
-def straight_through_gumbel(probabilities: Units, noise: UnitDraws, temperature: float) -> Draws:
+class StraightThroughGumbel:
     """Bernoulli masks with the straight-through Gumbel gradient: Eqs. 4 and 5.
 
     The hard mask 1(rho + g1 - g0 >= 0) goes forward; the slope is that of sigmoid((rho + g1 - g0) / tau).
     """
-    complement = 1 - probabilities
-    log_odds = torch.log(probabilities + TINY) - torch.log(complement + TINY)
-    score = log_odds + noise
-    masks = torch.ge(score, 0, out=torch.empty_like(score))
-    soft = score.div_(temperature).sigmoid_()
-    log_odds_slope = 1 / (probabilities + TINY) + 1 / (complement + TINY)
-    slope = torch.addcmul(soft, soft, soft, value=-1).mul_(log_odds_slope / temperature)
-    return Draws(masks, slope)
+
+    def __init__(self, probabilities: Units, temperature: float) -> None:
+        complement = 1 - probabilities
+        self.log_odds = torch.log(probabilities + TINY) - torch.log(complement + TINY)
+        self.slope = (1 / (probabilities + TINY) + 1 / (complement + TINY)) / temperature
+        self.temperature = temperature
+
+    def __call__(self, noise: UnitDraws) -> Draws:
+        """Masks and slopes, one for each noise."""
+        score = self.log_odds + noise
+        masks = torch.ge(score, 0, out=torch.empty_like(score))
+        soft = score.div_(self.temperature).sigmoid_()
+        return Draws(masks, torch.addcmul(soft, soft, soft, value=-1).mul_(self.slope))

@@ -7,7 +7,7 @@ import torch
 
 from promask.fourier import space_axes, spectrum
 from promask.patterns import Pattern
-from promask.types import Batch, SampleSet, Spectra, UnitDraws, Units
+from promask.types import Batch, SampleSet, Units
 
 PIECE = 2**19
 """Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
@@ -27,7 +27,7 @@ class Samples:
 
     def batch(self, indices: torch.Tensor) -> Batch:
         """The samples with these indices."""
-        return Batch(spectra=self.spectra[indices], targets=self.targets[indices])
+        return Batch(self.spectra.index_select(0, indices), self.targets.index_select(0, indices))
 
     def pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
         """The samples with these indices, a few at a time."""
@@ -37,13 +37,8 @@ class Samples:
         """The mean over the data of the energy of each unit, in FFT order."""
         total = torch.zeros(pattern.unit_shape, dtype=torch.float64, device=self.spectra.device)
         for piece in _pieces(self.spectra):
-            total += unit_energies(piece, pattern).sum(0)
+            total += pattern.energies(piece).sum(0)
         return (total / len(self)).to(self.targets.dtype)
-
-
-def unit_energies(spectra: Spectra, pattern: Pattern) -> UnitDraws:
-    """The energy of each unit in each image: |x_k|^2, summed over channels and over the locations of the unit."""
-    return pattern.total((spectra * spectra.conj()).real.sum(1))
 
 
 def index_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:

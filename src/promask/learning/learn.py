@@ -33,7 +33,7 @@ def learn(
     *,
     preset: str = "default",
     loss: str | Loss = "mse",
-    init: Any = "uniform",
+    init: Any = None,
     on_step: OnStep | None = None,
     **settings: Any,
 ) -> Run:
@@ -50,9 +50,10 @@ def learn(
     batch_size, samples, members, pattern, axis, centre, volumes, part, seed, ...
     """
     task = Reconstruction(loss)
-    init = "uniform" if init is None else init
-    given = init if isinstance(init, str | Path) else "given"
-    config = Config.preset(preset, acceleration=acceleration, loss=task.name, init=str(given), **settings)
+    if init is not None:
+        settings["init"] = str(init) if isinstance(init, str | Path) else "given"
+    config = Config.preset(preset, acceleration=acceleration, loss=task.name, **settings)
+    init = config.init if init is None else init
     device = _device(config.device)
     whole = load(data, config.volumes)
     chosen, part = choose_part(whole, config.part, usual="train")

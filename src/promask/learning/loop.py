@@ -10,7 +10,7 @@ import torch
 from promask import schedules
 from promask.config import Config
 from promask.fourier import fft_order
-from promask.learning.batches import Samples, index_batches, unit_energies
+from promask.learning.batches import Samples, index_batches
 from promask.learning.step import Task, backpropagate
 from promask.patterns import Pattern
 from promask.projection import project
@@ -86,6 +86,7 @@ def optimise(
     conditions = Conditions(
         steps=config.steps,
         learning_rate=config.learning_rate,
+        pattern=pattern,
         budget=target,
         energy=samples.mean_energy(pattern),
         always=always,
@@ -98,12 +99,12 @@ def optimise(
 
     for step in range(1, config.steps + 1):
         temperature = rule.begin(theta, step)
-        indices = next(batches).repeat_interleave(config.samples)
+        indices = next(batches).repeat_interleave(config.samples).to(like.device)
         total = torch.zeros((), dtype=like.dtype, device=like.device)
         for piece in samples.pieces(indices):
             masks = rule.draw(len(piece.targets))
             result = backpropagate(masks, piece, pattern, task)
-            rule.observe(masks, result.gradients, unit_energies(piece.spectra, pattern))
+            rule.observe(masks, result.gradients, piece.spectra)
             total += result.loss
         loss = float(total) / len(indices)
         if not math.isfinite(loss):

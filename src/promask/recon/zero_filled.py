@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from jaxtyping import Complex, Shaped
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
@@ -22,7 +23,8 @@ class _ZeroFilled(Function):
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         (kspace,) = ctx.saved_tensors
-        of_mask = (kspace.conj() * spectrum(gradient, space_axes(ctx.dimensions))).real
+        back = spectrum(gradient, space_axes(ctx.dimensions))
+        of_mask = torch.addcmul(kspace.real * back.real, kspace.imag, back.imag)
         return None, of_mask.sum_to_size(ctx.mask_shape), None
 
 

@@ -2,11 +2,11 @@
 
 A derivative dL/dm is not yet a difference. For a loss that is quadratic in a unit, L(1) - L(0) =
 dL/dm + (1/2 - m) c, whichever m was drawn; unlike the Gumbel estimate this does not vanish for units that are never
-or always drawn. Two numbers are fitted for each group of units of like energy, and make the estimate precise:
+or always drawn. The curvature c is taken to be proportional to the energy of the unit in the image, by a factor that
+is fitted for each group of units of like energy, from how the derivatives of drawn and undrawn units differ.
 
-- the curvature c per energy, from how the derivatives of drawn and undrawn units differ;
-- how much more a unit is worth in an image in which it has more energy than on average. What this explains of a
-  batch is replaced by its known mean over all the data.
+If the best value of each unit were 1, its derivative would be -(1 - m) c. What differs from this is averaged over
+the masks; for the rest, the mean energy over all the data is known and need not be estimated from a few images.
 """
 
 import torch
@@ -14,11 +14,9 @@ import torch
 from promask.types import UnitDraws, Units
 
 FIT_MEMORY = 0.9
-"""The weight of the past in the fitted numbers."""
+"""The weight of the past in the fitted factors."""
 SHARED = 1e-3
 """How much all the others count in the fit of a group."""
-RIDGE = 1e-3
-"""Keeps a fit harmless where the images hardly differ."""
 MOST_CORRECTION = 2 / 3
 """The largest share of an undrawn unit's derivative that its curvature may take away. It would be a half if the best
 value of a unit were 1. A loss such as SSIM flattens out for the strongest units, for which a group that has little
@@ -29,10 +27,9 @@ class Gains:
     """Running means of the gains; one step is `begin`, `observe` for each piece of the batch, and `estimate`."""
 
     def __init__(self, energy: Units) -> None:
-        self.scale = 1 / energy.max().clamp_min(torch.finfo(energy.dtype).tiny)  # squares of energies must not overflow
-        self.energy = energy * self.scale
-        self.curvature, self.worth = GroupedRatio(self.energy), GroupedRatio(self.energy)
-        self.sums = torch.zeros(7, *energy.shape, dtype=energy.dtype, device=energy.device)
+        self.energy = energy
+        self.curvature = GroupedRatio(energy)
+        self.sums = torch.zeros(4, *energy.shape, dtype=energy.dtype, device=energy.device)
         self.means = torch.zeros(3, *energy.shape, dtype=energy.dtype, device=energy.device)
         self.count = 0
 
@@ -43,38 +40,25 @@ class Gains:
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
         """Sums over the masks of a piece of the batch; `gradients` are dL/dm for the loss of each mask."""
-        energies = energies * self.scale
-        acquired = masks * energies
-        terms = (
-            gradients,
-            masks * gradients,
-            gradients * energies,
-            energies,
-            energies * energies,
-            acquired,
-            acquired * energies,
-        )
-        for total, term in zip(self.sums, terms, strict=True):
-            total += term.sum(0)
+        slope, drawn_slope, total, acquired = self.sums
+        for mask, gradient, energy in zip(masks, gradients, energies, strict=True):
+            slope += gradient
+            drawn_slope.addcmul_(mask, gradient)
+            total += energy
+            acquired.addcmul_(mask, energy)
         self.count += len(masks)
 
     def estimate(self, theta: Units, novelty: float) -> Units:
         """The gains, in which this step has a weight of `novelty`; `theta` is what the masks were drawn from."""
-        energy, count = self.energy, self.count
-        slope, drawn_slope, slope_energy, total, total_energy, acquired, acquired_energy = self.sums
+        slope, drawn_slope, total, acquired = self.sums / self.count
         # E[(m - theta) dL/dm] = theta (1 - theta) c: no unit needs to be drawn both ways.
         curvature = self.curvature(drawn_slope - theta * slope, theta * (1 - theta) * total)
-        # Least squares of what the curvature leaves on how much the energy differs from its mean.
-        explained = slope_energy - slope * energy - curvature * (acquired_energy - acquired * energy)
-        spread = total_energy - 2 * energy * total + count * (1 + RIDGE) * energy.square()
-        worth = self.worth(explained, spread)
-        rest = slope - curvature * acquired - worth * (total - count * energy)
-
-        self.means.lerp_(torch.stack((rest, acquired, slope - drawn_slope)) / count, novelty)
-        mean_rest, mean_acquired, mean_undrawn_slope = self.means
-        of_undrawn = (curvature / 2) * (energy - mean_acquired)
+        unexplained = slope + curvature * (total - acquired)
+        self.means.lerp_(torch.stack((unexplained, acquired, slope - drawn_slope)), novelty)
+        mean_unexplained, mean_acquired, mean_undrawn_slope = self.means
+        of_undrawn = (curvature / 2) * (self.energy - mean_acquired)
         most = MOST_CORRECTION * (-mean_undrawn_slope).clamp_min(0)
-        return (of_undrawn - most).clamp_min(0) - (curvature / 2) * energy - mean_rest
+        return (curvature / 2) * self.energy - mean_unexplained + (of_undrawn - most).clamp_min(0)
 
 
 class GroupedRatio:

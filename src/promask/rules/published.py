@@ -4,8 +4,8 @@ import torch
 
 from promask import schedules
 from promask.rules.rule import Conditions
-from promask.sampling import Draws, logistic_noise, straight_through_gumbel
-from promask.types import UnitDraws, Units
+from promask.sampling import Draws, StraightThroughGumbel, logistic_noise
+from promask.types import Spectra, UnitDraws, Units
 
 
 class Published:
@@ -14,8 +14,8 @@ class Published:
     def __init__(self, conditions: Conditions) -> None:
         self.conditions = conditions
         self.adam = Adam(conditions.learning_rate)
-        self.theta = conditions.energy  # until the first step begins
-        self.temperature = 1.0
+        self.theta = torch.full_like(conditions.energy, 0.5)  # until the first step begins
+        self.gumbel = StraightThroughGumbel(self.theta, 1.0)
         self.draws: Draws | None = None
         self.total: torch.Tensor | float = 0.0
         self.count = 0
@@ -23,16 +23,18 @@ class Published:
     def begin(self, theta: Units, step: int) -> float:
         """The temperature falls linearly from 1 to 0.03."""
         self.theta, self.total, self.count = theta, 0.0, 0
-        self.temperature = schedules.linear(step, self.conditions.steps, first=1.0, last=0.03)
-        return self.temperature
+        self.gumbel = StraightThroughGumbel(
+            theta, temperature=schedules.linear(step, self.conditions.steps, first=1.0, last=0.03)
+        )
+        return self.gumbel.temperature
 
     def draw(self, count: int) -> UnitDraws:
         """Hard masks; their slopes are kept for `observe`."""
         noise = logistic_noise((count, *self.theta.shape), self.theta, self.conditions.generator)
-        self.draws = straight_through_gumbel(self.theta, noise, self.temperature)
+        self.draws = self.gumbel(noise)
         return self.draws.masks
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
         """dL/dm times d(soft mask)/dtheta, summed over the masks."""
         assert self.draws is not None
         self.total = self.total + self.draws.slope.mul_(gradients).sum(0)

@@ -11,7 +11,7 @@ from promask import schedules
 from promask.rules.gains import Gains
 from promask.rules.rule import Conditions
 from promask.sampling import bernoulli
-from promask.types import UnitDraws, Units
+from promask.types import Spectra, UnitDraws, Units
 
 TEMPERATURES = (2.0, 0.1)
 """First and last, in marginal gains: how far around the margin units are undecided."""
@@ -40,9 +40,9 @@ class BestResponse:
         """Plain Bernoulli masks."""
         return bernoulli(self.theta, count, self.conditions.generator)
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
         """Evidence for the gains."""
-        self.gains.observe(masks, gradients, energies)
+        self.gains.observe(masks, gradients, self.conditions.pattern.energies(spectra))
 
     def propose(self) -> Units:
         """The best response to the gains known so far."""

@@ -5,7 +5,8 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from promask.types import UnitDraws, UnitMask, Units
+from promask.patterns import Pattern
+from promask.types import Spectra, UnitDraws, UnitMask, Units
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class Conditions:
 
     steps: int
     learning_rate: float
+    pattern: Pattern
     budget: int
     energy: Units
     """The mean energy of each unit over the data, in FFT order."""
@@ -35,8 +37,8 @@ class Rule(Protocol):
     def draw(self, count: int) -> UnitDraws:
         """Masks of zeros and ones, (count, *units)."""
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
-        """Take note of the masks just drawn, of dL/dm for the loss of each, and of the energy of each image."""
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
+        """Take note of the masks just drawn, of dL/dm for the loss of each, and of the images."""
 
     def propose(self) -> Units:
         """The probabilities after this step, before they are projected onto the budget."""

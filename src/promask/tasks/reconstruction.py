@@ -12,12 +12,12 @@ from promask.types import Batch, ComplexImages, Images, Loss, Scalar
 
 def mse(images: Images, targets: Images) -> Scalar:
     """Mean squared error."""
-    return (images - targets).square().mean()
+    return torch.nn.functional.mse_loss(images, targets)
 
 
 def l1(images: Images, targets: Images) -> Scalar:
     """Mean absolute error."""
-    return (images - targets).abs().mean()
+    return torch.nn.functional.l1_loss(images, targets)
 
 
 def ssim(images: Images, targets: Images) -> Scalar:
