@@ -55,7 +55,9 @@ def main() -> None:
             arguments.out.write_text(json.dumps(record, indent=1))
 
 
-def measure(train: SampleSet, test: SampleSet, acceleration: float, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(
+    train: SampleSet, test: SampleSet, acceleration: float, arguments: argparse.Namespace
+) -> dict[str, Any]:
     """One cell: the closed form, greedy lines if the units are lines, and the learned masks of all seeds."""
     pattern = Pattern.named(arguments.pattern, train.shape[1:])
     cell: dict[str, Any] = {

@@ -17,7 +17,7 @@ from promask.learning.batches import index_batches
 from promask.learning.loop import generator, optimise
 from promask.learning.step import backpropagate
 from promask.patterns import Pattern
-from promask.sampling import Draws, logistic_noise
+from promask.sampling import logistic_noise
 from promask.tasks import LOSSES, Reconstruction
 
 # Step for step
@@ -54,7 +54,7 @@ def test_the_paper_preset_is_algorithm_1_step_for_step(free, steps, annealing, e
         """First g1, then g0, such that g1 - g0 is the logistic number that the library draws."""
         if pending:
             return pending.pop()
-        noise = logistic_noise((*shape[:2], *pattern.unit_shape), start, noise_source)
+        noise = logistic_noise((shape[0] * shape[1], *pattern.unit_shape), start, noise_source)
         noise = centred(noise, len(free)).reshape(shape)
         g0 = -torch.log(-torch.log(torch.rand(shape, generator=seeded(9), dtype=torch.float64)))
         pending.append(g0)
@@ -80,9 +80,9 @@ def test_the_paper_preset_is_algorithm_1_step_for_step(free, steps, annealing, e
 def test_the_paper_preset_is_section_4():
     config = Config.preset("paper", acceleration=8)
     assert (config.steps, config.batch_size, config.samples, config.members) == (2500, 32, 4, 10)
-    assert (config.update, config.learning_rate, config.annealing, config.loss) == ("adam", 0.01, "cubic", "mse")
+    assert (config.rule, config.learning_rate, config.annealing, config.loss) == ("published", 0.01, "cubic", "mse")
     assert (config.exploration * 2500, config.exploitation * 2500) == (250, 250)
-    assert (config.init, config.pattern) == ("uniform", "2d")
+    assert (config.init, config.pattern, config.patience, config.centre) == ("uniform", "2d", 0, 0)
 
 
 # The gradient
@@ -94,14 +94,14 @@ def test_the_mask_gradient_is_that_of_finite_differences(name, free):
     images = smooth_images(count=2, channels=2, size=(8, 8))
     pattern, task = Pattern((8, 8), free), Reconstruction(name)
     batch = samples_of(images).batch(torch.arange(2))
-    masks = 0.2 + 0.6 * torch.rand((2, 3, *pattern.unit_shape), generator=seeded(), dtype=torch.float64)
+    masks = 0.2 + 0.6 * torch.rand((2, *pattern.unit_shape), generator=seeded(), dtype=torch.float64)
 
     def loss(values):
-        return backpropagate(Draws(values, values), batch, pattern, task).loss
+        return float(backpropagate(values, batch, pattern, task).loss)
 
-    gradient = backpropagate(Draws(masks, masks), batch, pattern, task).mask_gradient
-    for index in [(0, 0, 0), (1, 2, 3), (0, 1, 5)]:
-        place = index[:2] + (index[2],) * len(free)
+    gradient = backpropagate(masks, batch, pattern, task).gradients
+    for index in [(0, 0), (1, 3), (0, 5)]:
+        place = index[:1] + (index[1],) * len(free)
         step = torch.zeros_like(masks)
         step[place] = 1e-5
         difference = (loss(masks + step) - loss(masks - step)) / 2e-5

@@ -69,7 +69,7 @@ def test_a_given_start_is_used():
     """Without a step worth the name, the mode is that of the start."""
     images = smooth_images(2, size=(8, 6), dtype=torch.complex64)
     start = torch.rand(8, 6, generator=seeded())
-    run = learn(images, 4, init=start, steps=1, learning_rate=1e-9)
+    run = learn(images, 4, preset="paper", members=1, init=start, steps=1, learning_rate=1e-9)
     assert set(start[run.mask].tolist()) == set(start.flatten().topk(12).values.tolist())
 
 
@@ -82,7 +82,7 @@ def test_any_callable_loss():
         return ((image - target).square() + 1e-6).sqrt().mean()
 
     run = learn(images, 4, loss=charbonnier, steps=5, samples=3)
-    assert seen == [((6, 1, 16, 12),) * 2] * 5
+    assert seen == [((48, 1, 16, 12),) * 2] * 5
     assert run.config.loss == "charbonnier"
 
 
@@ -123,15 +123,22 @@ def test_numpys_numbers_and_no_start_are_fine():
 # Batches
 
 
-@pytest.mark.parametrize(("count", "batch_size"), [(10, 3), (9, 3), (2, 5), (1, 1), (7, 7)])
+@pytest.mark.parametrize(("count", "batch_size"), [(10, 3), (9, 3), (1, 1), (7, 7)])
 def test_batches_are_drawn_without_replacement(count, batch_size):
-    size = min(count, batch_size)
-    rounds = count // size
+    rounds = count // batch_size
     stream = index_batches(count, batch_size, seeded())
     for _ in range(20):
         indices = torch.cat([next(stream) for _ in range(rounds)])
-        assert len(indices) == rounds * size == len(set(indices.tolist()))
+        assert len(indices) == rounds * batch_size == len(set(indices.tolist()))
         assert indices.max() < count
+
+
+@pytest.mark.parametrize(("count", "batch_size"), [(2, 5), (1, 4), (3, 9)])
+def test_a_small_set_fills_the_batch(count, batch_size):
+    batch = next(index_batches(count, batch_size, seeded()))
+    assert len(batch) == batch_size
+    used = torch.bincount(batch, minlength=count)
+    assert used.max() - used.min() <= 1
 
 
 def test_all_images_are_used_equally_often():
@@ -152,7 +159,7 @@ def test_members_are_independent_runs():
         centred(optimise(samples_of(images), pattern, Reconstruction("mse"), config, member)[0], 2)
         for member in (2, 0, 1)
     ]
-    run = learn(images, 4, steps=15, members=3)
+    run = learn(images, 4, steps=15, members=3, init="uniform")
     stacked = torch.stack(alone).double()
     torch.testing.assert_close(run.probabilities, stacked.mean(0).float(), atol=1e-6, rtol=0)
     torch.testing.assert_close(run.variance, stacked.var(0, correction=0).float(), atol=1e-6, rtol=0)
@@ -165,12 +172,12 @@ def test_members_differ_in_their_batches_and_their_noise():
     """From one start, with one image to choose from or with full masks, so that only the other is random."""
     images = smooth_images(20, size=(12, 10), dtype=torch.complex64)
     start = torch.full((12, 10), 0.5)
-    by_noise = learn(images[:1], 4, steps=1, members=3, init=start)
+    by_noise = learn(images[:1], 4, steps=1, batch_size=1, members=3, init=start)
     assert len({losses[0] for losses in by_noise.history["member_loss"]}) == 3
     seen = []
 
     def spy(image, target):
-        seen.append(target[::4, 0, 0, 0].tolist())
+        seen.append(target[:, 0, 0, 0].tolist())
         return (image - target).square().mean()
 
     learn(images, 4, steps=1, batch_size=3, members=3, init=start, loss=spy)
@@ -179,7 +186,8 @@ def test_members_differ_in_their_batches_and_their_noise():
 
 def test_every_member_starts_from_the_given_probabilities():
     start = torch.rand(16, 12, generator=seeded()) * 0.3
-    run = learn(smooth_images(2, dtype=torch.complex64), 2, steps=1, members=3, init=start, learning_rate=1e-9)
+    images = smooth_images(2, dtype=torch.complex64)
+    run = learn(images, 2, preset="paper", steps=1, members=3, init=start, learning_rate=1e-9)
     torch.testing.assert_close(run.probabilities, start)
 
 
@@ -201,13 +209,13 @@ def test_a_single_member_has_no_variance():
         ({"acceleration": 10_000}, "from 1 to the number of units, 192"),
         ({"preset": "best"}, "Unknown preset 'best'"),
         ({"stepz": 3}, "Unknown setting 'stepz'"),
-        ({"annealing": "slow"}, "annealing must be cubic or linear"),
+        ({"annealing": "slow"}, "annealing must be cubic or linear or none"),
         ({"exploration": 0.7, "exploitation": 0.7}, "add up to more than 1"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
         ({"init": torch.full((16, 12), 2.0)}, "from 0 to 1"),
         ({"init": torch.full((16, 12), float("nan"))}, "from 0 to 1"),
         ({"init": torch.full((3, 3), 0.5)}, r"shape \[3, 3\], but the units have shape \[16, 12\]"),
-        ({"init": "nowhere.npy"}, "is not 'uniform', a file of probabilities or a run folder"),
+        ({"init": "nowhere.npy"}, "is not 'uniform', 'energy', a file of probabilities or a run folder"),
         ({"device": "meta"}, "device 'meta' cannot be used"),
         ({"steps": 10**400}, "steps must be a whole number"),
         ({"acceleration": 10**400}, "acceleration must be"),

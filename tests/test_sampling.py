@@ -1,17 +1,17 @@
 import pytest
 import torch
 from scipy.integrate import quad
-from scipy.stats import ks_2samp
+from scipy.stats import ks_2samp, kstest
 
 from helpers import seeded
-from promask.sampling import TINY, logistic_noise, straight_through_gumbel
+from promask.sampling import TINY, StraightThroughGumbel, bernoulli, logistic_noise, uniform
 
 THETA = torch.tensor([0.05, 0.3, 0.5, 0.9], dtype=torch.float64)
 
 
 def draws(count, temperature, theta=THETA, seed=0):
-    noise = logistic_noise((count, 1, *theta.shape), theta, seeded(seed))
-    return straight_through_gumbel(theta, noise, temperature)
+    noise = logistic_noise((count, *theta.shape), theta, seeded(seed))
+    return StraightThroughGumbel(theta, temperature)(noise)
 
 
 def test_noise_is_the_difference_of_two_gumbels():
@@ -24,7 +24,7 @@ def test_noise_is_the_difference_of_two_gumbels():
 @pytest.mark.parametrize("temperature", [1.0, 0.3, 0.03])
 def test_masks_are_binary_with_the_given_probabilities(temperature):
     count = 200_000
-    masks = draws(count, temperature).masks[:, 0]
+    masks = draws(count, temperature).masks
     assert set(masks.unique().tolist()) == {0, 1}
     deviation = (THETA * (1 - THETA) / count).sqrt()
     assert ((masks.mean(0) - THETA).abs() < 4 * deviation).all()
@@ -36,22 +36,46 @@ def test_certain_units_are_certain():
     assert masks[..., 1].mean() == 1
 
 
-def test_noise_is_finite(monkeypatch):
-    """A uniform number may be exactly 0; a certain unit is acquired all the same."""
-    monkeypatch.setattr(torch, "rand", lambda shape, dtype, **_: torch.zeros(shape, dtype=dtype))
-    noise = logistic_noise((1, 1, 1), torch.ones(1), seeded())
-    assert torch.isfinite(noise).all()
-    assert straight_through_gumbel(torch.ones(1), noise, 0.03).masks.item() == 1
+def test_uniform_numbers_are_uniform_and_never_0_or_1():
+    values = uniform((300, 333), torch.ones(1), seeded())
+    assert values.shape == (300, 333)
+    assert 0 < values.min() < 1e-4
+    assert 1 - 1e-4 < values.max() < 1
+    assert kstest(values.flatten().double().numpy(), "uniform").pvalue > 0.001
+    # Neighbours come from one random word, and must not know of each other.
+    pairs = values.flatten()[: 2 * 49_000].reshape(-1, 2)
+    assert torch.corrcoef(pairs.T)[0, 1].abs() < 0.015
+
+
+def test_the_largest_and_the_smallest_noise_are_finite(monkeypatch):
+    """All bits 0 or all bits 1; a certain unit is acquired all the same."""
+    for bits in (0, 2**62 - 1 + 2**62):
+        monkeypatch.setattr(torch.Tensor, "random_", lambda tensor, bits=bits, **_: tensor.fill_(bits))
+        noise = logistic_noise((1, 2), torch.ones(1), seeded())
+        assert torch.isfinite(noise).all()
+        assert StraightThroughGumbel(torch.tensor([1.0, 0.0]), 0.03)(noise).masks.tolist() == [[1, 0]]
+
+
+def test_bernoulli_masks_have_the_given_probabilities():
+    theta = torch.tensor([[0.0, 0.05, 0.5], [0.9, 1.0, 0.999]], dtype=torch.float64)
+    count = 100_000
+    masks = bernoulli(theta, count, seeded())
+    assert masks.shape == (count, 2, 3)
+    assert set(masks.unique().tolist()) == {0, 1}
+    deviation = (theta * (1 - theta) / count).sqrt()
+    assert ((masks.mean(0) - theta).abs() <= 4 * deviation).all()
+    between = torch.corrcoef(masks.flatten(1)[:, 1:4].T)
+    assert (between - torch.eye(3)).abs().max() < 0.02
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 def test_slope_is_autograds(temperature):
     """The slope is d sigmoid((log odds + noise) / tau) / d theta, which autograd gives as well."""
-    noise = logistic_noise((50, 2, 4), THETA, seeded())
-    theta = THETA.expand(50, 2, 4).clone().requires_grad_()
+    noise = logistic_noise((50, 4), THETA, seeded())
+    theta = THETA.expand(50, 4).clone().requires_grad_()
     soft = torch.sigmoid((torch.log(theta + TINY) - torch.log(1 - theta + TINY) + noise) / temperature)
     (expected,) = torch.autograd.grad(soft.sum(), theta)
-    torch.testing.assert_close(straight_through_gumbel(THETA, noise, temperature).slope, expected)
+    torch.testing.assert_close(StraightThroughGumbel(THETA, temperature)(noise).slope, expected)
 
 
 QUADRATIC = torch.tensor(
@@ -69,7 +93,7 @@ def quadratic_gradients(masks):
 def empirical_gradient(temperature, count=400_000):
     result = draws(count, temperature)
     each = result.slope * quadratic_gradients(result.masks)
-    return each.mean((0, 1)), each.flatten(0, 1).std(0) / count**0.5
+    return each.mean(0), each.std(0) / count**0.5
 
 
 def test_low_temperature_gives_the_exact_gradient_of_a_quadratic():
@@ -87,7 +111,7 @@ def test_mean_gradient_of_a_quadratic_is_the_estimators_expectation(temperature)
     def moment(theta, weight):
         def integrand(uniform):
             noise = torch.logit(torch.tensor([[uniform]], dtype=torch.float64))
-            draw = straight_through_gumbel(torch.tensor(theta, dtype=torch.float64), noise, temperature)
+            draw = StraightThroughGumbel(torch.tensor([theta], dtype=torch.float64), temperature)(noise)
             return float(draw.slope * weight(draw.masks))
 
         return quad(integrand, 0, 1, points=[1 - theta], epsabs=1e-9)[0]
@@ -100,10 +124,3 @@ def test_mean_gradient_of_a_quadratic_is_the_estimators_expectation(temperature)
     expected = 2 * QUADRATIC.diagonal() * slope_and_mask + slope * (2 * off_diagonal @ THETA + LINEAR)
     mean, error = empirical_gradient(temperature)
     assert ((mean - expected).abs() < 4 * error).all()
-
-
-def test_pull_back_sums_over_all_draws():
-    result = draws(3, 1.0)
-    gradient = torch.rand(3, 1, 4, generator=seeded(), dtype=torch.float64)
-    expected = sum(result.slope[i, 0] * gradient[i, 0] for i in range(3))
-    torch.testing.assert_close(result.pull_back(gradient), expected)

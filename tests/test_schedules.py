@@ -34,16 +34,21 @@ def test_extreme_phases_end_at_the_target(exploration, exploitation):
     assert last == 10
 
 
-def test_temperature_is_linear_from_1_to_003():
-    values = [schedules.temperature(step, 2500) for step in range(1, 2501)]
+def test_without_annealing_the_target_holds_all_along():
+    assert {schedules.budget(step, **PAPER, annealing="none") for step in range(1, 2501)} == {8192}
+
+
+def test_linear():
+    """The paper's temperature: from 1 to 0.03."""
+    values = [schedules.linear(step, 2500, first=1.0, last=0.03) for step in range(1, 2501)]
     assert values[0] == 1
     assert values[-1] == pytest.approx(0.03)
     steps = {round(before - after, 12) for before, after in itertools.pairwise(values)}
     assert len(steps) == 1
 
 
-def test_step_size_falls_geometrically():
-    values = [schedules.step_size(step, 11, first=0.1, last=0.01) for step in range(1, 12)]
+def test_geometric():
+    values = [schedules.geometric(step, 11, first=0.1, last=0.01) for step in range(1, 12)]
     assert values[0] == pytest.approx(0.1)
     assert values[5] == pytest.approx(0.1 / 10**0.5)
     assert values[-1] == pytest.approx(0.01)

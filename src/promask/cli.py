@@ -71,15 +71,29 @@ def learn(
     volumes: Volumes = False,
     loss: Annotated[str | None, _setting("mse|l1|ssim", "What a good image is.", "mse")] = None,
     preset: Annotated[str, typer.Option(metavar="default|paper", help="Settings to start from.")] = "default",
-    steps: Annotated[int | None, _setting("N", "Steps of the optimisation.", "300; paper: 2500")] = None,
-    batch_size: Annotated[int | None, _setting("N", "Images per step.", "8; paper: 32")] = None,
-    samples: Annotated[int | None, _setting("N", "Masks drawn per image and step.", "4; paper: 4")] = None,
+    steps: Annotated[int | None, _setting("N", "Steps of the optimisation.", "100; paper: 2500")] = None,
+    batch_size: Annotated[int | None, _setting("N", "Images per step.", "16; paper: 32")] = None,
+    samples: Annotated[int | None, _setting("N", "Masks drawn per image and step.", "1; paper: 4")] = None,
     members: Annotated[int | None, _setting("N", "Independent runs to average over.", "1; paper: 10")] = None,
     init: Annotated[
-        str | None, _setting("uniform|FILE", "Random start, or probabilities: a .npy file or a run.", "uniform")
+        str | None,
+        _setting(
+            "energy|uniform|FILE",
+            "Where to start: at the energy of the data, at random, or at probabilities: a .npy file or a run.",
+            "energy; paper: uniform",
+        ),
+    ] = None,
+    centre: Annotated[
+        int | None,
+        _setting("N", "Width of the central block that is always acquired, counted in the budget.", "0"),
     ] = None,
     annealing: Annotated[
-        str | None, _setting("cubic|linear", "How the budget falls to its target.", "cubic")
+        str | None,
+        _setting("none|cubic|linear", "How the budget falls to its target.", "none; paper: cubic"),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        _setting("N", "Stop when the mask is the same as N steps before; 0: never.", "10; paper: 0"),
     ] = None,
     seed: Annotated[int | None, _setting("N", "The same seed gives the same mask, bit for bit.", "0")] = None,
     device: Annotated[str | None, _setting("NAME", "Where PyTorch computes: cpu, cuda, ...", "cpu")] = None,
@@ -111,7 +125,9 @@ def learn(
         "samples": samples,
         "members": members,
         "init": init,
+        "centre": centre,
         "annealing": annealing,
+        "patience": patience,
         "seed": seed,
         "device": device,
         "part": part,
@@ -121,7 +137,7 @@ def learn(
     volumes = Config.preset(preset, **settings).volumes
     check_destination(out)
     data_set = load(data, volumes)
-    with _progress_bar() as on_step:
+    with _progress_bar() as on_step, _warnings_as_sentences():
         run = learn_mask(data_set, preset=preset, on_step=on_step, **settings)
     run.save(out)  # before anything else can go wrong
     other_part = {"train": "test", "test": "train"}.get(run.about["data"]["part"], "all")
@@ -279,6 +295,23 @@ def _progress_bar() -> "Iterator[Callable[[Progress], None]]":
         yield on_step
 
 
+@contextmanager
+def _warnings_as_sentences() -> "Iterator[None]":
+    """Show what the library warns of as one sentence on standard error, once."""
+    import warnings
+
+    shown: list[object] = []
+
+    def show(message: object, category: object, *_: object, **__: object) -> None:
+        if category not in shown:
+            messages.print(f"promask: {message}", markup=False)
+        shown.append(category)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
 def _show_run(run: "Run", out: Path, as_json: bool) -> None:
     about, distribution, evaluation = run.about, run.distribution, run.about["evaluation"]
     if as_json:
@@ -288,6 +321,7 @@ def _show_run(run: "Run", out: Path, as_json: bool) -> None:
             "units": distribution.pattern.units,
             "budget": distribution.budget,
             "seconds": about["seconds"],
+            "stopped": run.history["stopped"],
             "evaluation": evaluation,
         }
         _print_json(summary)
@@ -300,6 +334,9 @@ def _show_run(run: "Run", out: Path, as_json: bool) -> None:
         f"{distribution.budget} of {distribution.pattern.units} units; "
         f"measured on {_count(evaluation['images'], noun)}, {held_out}."
     )
+    stopped = [step for step in run.history["stopped"] if step is not None]
+    if stopped:
+        output.print(f"Stopped after {max(stopped)} of {run.config.steps} steps: the mask no longer changed.")
     output.print(f"The run is in {out}: open {out / 'report.html'}")
 
 

@@ -18,7 +18,7 @@ class _Magnitude(torch.autograd.Function):
         return magnitudes
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         values, magnitudes = ctx.saved_tensors
         smallest = torch.finfo(magnitudes.dtype).tiny
@@ -31,5 +31,5 @@ def magnitude(values: Complex[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     >>> magnitude(torch.tensor([3 + 4j, 0j]))
     tensor([5., 0.])
     """
-    result: Tensor = _Magnitude.apply(values)
+    result: Tensor = _Magnitude.apply(values)  # type: ignore[no-untyped-call]
     return result

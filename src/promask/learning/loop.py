@@ -94,7 +94,7 @@ def optimise(
     )
     rule = RULES[config.rule](conditions)
     batches = index_batches(len(samples), config.batch_size, generator(config.seed, member, "batches"))
-    watch = ModeWatch(target, config.patience)
+    watch = ModeWatch(target, config.patience, config.steps)
     history = History()
 
     for step in range(1, config.steps + 1):
@@ -132,7 +132,7 @@ def optimise(
 
 
 def constrain(theta: Units, budget: float, always: UnitMask) -> Units:
-    """The nearest probabilities within the budget, of which the units that are always acquired take their share."""
+    """The nearest probabilities within the budget; units that are always acquired take their share of it."""
     count = int(always.sum())
     if count == 0:
         return project(theta, budget)
@@ -142,15 +142,18 @@ def constrain(theta: Units, budget: float, always: UnitMask) -> Units:
 
 
 class ModeWatch:
-    """Looks at the mode every `patience` steps, and tells when it is the same as the last time; 0: never."""
+    """Looks at the mode every `patience` steps, and tells when it is the same as the last time; 0: never.
 
-    def __init__(self, budget: int, patience: int) -> None:
-        self.budget, self.patience = budget, patience
+    It looks away during the first half of the run, when many units are still undecided.
+    """
+
+    def __init__(self, budget: int, patience: int, steps: int) -> None:
+        self.budget, self.patience, self.first = budget, patience, steps / 2
         self.last: torch.Tensor | None = None
 
     def is_steady(self, theta: Units, step: int) -> bool:
         """Whether at most a share of `STEADY` of the mode's units changed hands since the last look."""
-        if self.patience == 0 or step % self.patience:
+        if self.patience == 0 or step % self.patience or step < self.first:
             return False
         chosen = torch.zeros(theta.numel(), dtype=torch.bool, device=theta.device)
         chosen[theta.flatten().topk(self.budget).indices] = True

@@ -21,7 +21,7 @@ class Backpropagated:
 
 
 def backpropagate(masks: UnitDraws, batch: Batch, pattern: Pattern, task: Task) -> Backpropagated:
-    """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, which is a mean."""
+    """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, a mean."""
     masks = masks.detach().requires_grad_()
     on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
     images = zero_filled(batch.spectra, on_grid, len(pattern.shape))

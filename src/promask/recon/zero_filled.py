@@ -20,7 +20,7 @@ class _ZeroFilled(Function):
         return from_spectrum(kspace * mask, space_axes(dimensions))
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         (kspace,) = ctx.saved_tensors
         back = spectrum(gradient, space_axes(ctx.dimensions))
@@ -35,5 +35,5 @@ def zero_filled(
 
     Differentiable in the mask, not in k-space.
     """
-    result: Tensor = _ZeroFilled.apply(kspace, mask, dimensions)
+    result: Tensor = _ZeroFilled.apply(kspace, mask, dimensions)  # type: ignore[no-untyped-call]
     return result

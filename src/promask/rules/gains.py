@@ -1,12 +1,13 @@
 """What each unit is worth: its gain L(m=0) - L(m=1), averaged over images and over the masks of the other units.
 
 A derivative dL/dm is not yet a difference. For a loss that is quadratic in a unit, L(1) - L(0) =
-dL/dm + (1/2 - m) c, whichever m was drawn; unlike the Gumbel estimate this does not vanish for units that are never
-or always drawn. The curvature c is taken to be proportional to the energy of the unit in the image, by a factor that
-is fitted for each group of units of like energy, from how the derivatives of drawn and undrawn units differ.
+dL/dm + (1/2 - m) c, whichever m was drawn; unlike the Gumbel estimate this does not vanish for units that are
+never or always drawn. The curvature c is taken to be proportional to the energy of the unit in the image, by a
+factor that is fitted for each group of units of like energy, from how the derivatives of drawn and undrawn units
+differ.
 
-If the best value of each unit were 1, its derivative would be -(1 - m) c. What differs from this is averaged over
-the masks; for the rest, the mean energy over all the data is known and need not be estimated from a few images.
+If the best value of each unit were 1, its derivative would be -(1 - m) c. Only what differs from this is averaged
+over the masks of a batch; for the rest, the mean energy over all the data is known.
 """
 
 import torch
@@ -18,9 +19,9 @@ FIT_MEMORY = 0.9
 SHARED = 1e-3
 """How much all the others count in the fit of a group."""
 MOST_CORRECTION = 2 / 3
-"""The largest share of an undrawn unit's derivative that its curvature may take away. It would be a half if the best
-value of a unit were 1. A loss such as SSIM flattens out for the strongest units, for which a group that has little
-evidence of its own sees far too much curvature; they must not look harmful for that."""
+"""The largest share of an undrawn unit's derivative that its curvature may take away; a half if the best value of
+the unit is 1. A loss such as SSIM flattens out for the strongest units, for which a group that has little evidence
+of its own sees far too much curvature. They must not look harmful for that."""
 
 
 class Gains:
@@ -52,13 +53,13 @@ class Gains:
         """The gains, in which this step has a weight of `novelty`; `theta` is what the masks were drawn from."""
         slope, drawn_slope, total, acquired = self.sums / self.count
         # E[(m - theta) dL/dm] = theta (1 - theta) c: no unit needs to be drawn both ways.
-        curvature = self.curvature(drawn_slope - theta * slope, theta * (1 - theta) * total)
+        curvature, doubt = self.curvature(drawn_slope - theta * slope, theta * (1 - theta) * total)
         unexplained = slope + curvature * (total - acquired)
         self.means.lerp_(torch.stack((unexplained, acquired, slope - drawn_slope)), novelty)
         mean_unexplained, mean_acquired, mean_undrawn_slope = self.means
         of_undrawn = (curvature / 2) * (self.energy - mean_acquired)
         most = MOST_CORRECTION * (-mean_undrawn_slope).clamp_min(0)
-        return (curvature / 2) * self.energy - mean_unexplained + (of_undrawn - most).clamp_min(0)
+        return (curvature / 2) * self.energy - mean_unexplained + doubt * (of_undrawn - most).clamp_min(0)
 
 
 class GroupedRatio:
@@ -74,14 +75,15 @@ class GroupedRatio:
         self.above = torch.zeros(int(self.group.max()) + 1, dtype=energy.dtype, device=energy.device)
         self.below = torch.zeros_like(self.above)
 
-    def __call__(self, above: Units, below: Units) -> Units:
-        """Take note of both, and give the ratio so far for each unit; their slow start cancels."""
+    def __call__(self, above: Units, below: Units) -> tuple[Units, Units]:
+        """Take note of both, and give for each unit the ratio so far, and how much of it is owed to the others."""
         self.above = torch.lerp(self._sums(above), self.above, FIT_MEMORY)
         self.below = torch.lerp(self._sums(below), self.below, FIT_MEMORY)
         all_above, all_below = SHARED * self.above.sum(), SHARED * self.below.sum()
         smallest = torch.finfo(above.dtype).tiny
-        ratio = (self.above + all_above) / (self.below + all_below).clamp_min(smallest)
-        return ratio[self.group].reshape(above.shape)
+        evidence = (self.below + all_below).clamp_min(smallest)
+        ratio, doubt = (self.above + all_above) / evidence, all_below / evidence
+        return ratio[self.group].reshape(above.shape), doubt[self.group].reshape(above.shape)
 
     def _sums(self, values: Units) -> torch.Tensor:
         return torch.zeros_like(self.above).index_add_(0, self.group, values.flatten())

@@ -1,0 +1,195 @@
+"""Each rule by itself: Adam against torch's, gains against exact differences, responses against their definition."""
+
+import warnings
+
+import pytest
+import torch
+
+from helpers import seeded, smooth_images
+from promask import learn
+from promask.patterns import Pattern
+from promask.projection import project
+from promask.rules import RULES, BestResponse, Conditions, Published
+from promask.rules.gains import Gains
+from promask.rules.published import Adam
+from promask.sampling import bernoulli
+
+
+def conditions(units=20, budget=5, steps=10, always=None, energy=None):
+    return Conditions(
+        steps=steps,
+        learning_rate=0.01,
+        pattern=Pattern((1, units), (1,)),
+        budget=budget,
+        energy=torch.linspace(2, 1, units) if energy is None else energy,
+        always=torch.zeros(units, dtype=torch.bool) if always is None else always,
+        generator=seeded(),
+    )
+
+
+def test_adam_is_torchs():
+    gradients = 1e-6 * torch.randn(20, 50, generator=seeded(), dtype=torch.float64)
+    parameter = torch.nn.Parameter(torch.full((50,), 0.5, dtype=torch.float64))
+    optimiser = torch.optim.Adam([parameter], lr=0.01)
+    ours, theta = Adam(0.01), parameter.data.clone()
+    for gradient in gradients:
+        parameter.grad = gradient.clone()
+        optimiser.step()
+        theta = ours(theta, gradient)
+    torch.testing.assert_close(theta, parameter.data)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_draws_and_proposes(name):
+    rule = RULES[name](conditions())
+    theta = torch.rand(20, generator=seeded(1))
+    for step in range(1, 4):
+        assert rule.begin(theta, step) > 0
+        for count in (3, 2):  # a batch in two pieces
+            masks = rule.draw(count)
+            assert masks.shape == (count, 20)
+            assert set(masks.unique().tolist()) <= {0, 1}
+            spectra = torch.randn(count, 1, 1, 20, dtype=torch.complex64, generator=seeded(step))
+            rule.observe(masks, -torch.rand(count, 20, generator=seeded(step)), spectra)
+        proposal = rule.propose()
+        assert proposal.shape == (20,)
+        assert torch.isfinite(proposal).all()
+        theta = project(proposal, 5)
+
+
+def test_a_batch_in_pieces_is_the_same_batch():
+    """The published gradient is a mean over all masks, however they are split."""
+    proposals = []
+    for sizes in ((6,), (2, 3, 1)):
+        rule = Published(conditions())
+        rule.begin(torch.full((20,), 0.4), 1)
+        gradients = torch.randn(6, 20, generator=seeded(2))
+        whole = Published(conditions())
+        whole.begin(torch.full((20,), 0.4), 1)
+        slopes = whole.draw(6) * 0 + whole.draws.slope
+        for piece, slope in zip(gradients.split(sizes), slopes.split(sizes), strict=True):
+            rule.draw(len(piece))
+            rule.draws.slope.copy_(slope)
+            rule.observe(rule.draws.masks, piece, None)
+        rule.adam = lambda theta, gradient: gradient
+        rule.adam_step = 1
+        rule._warn_of_scale = lambda gradient: None
+        proposals.append(Published.propose.__wrapped__(rule) if False else rule.total / rule.count)
+    torch.testing.assert_close(*proposals)
+
+
+# Gains
+
+
+def quadratic_problem(units=30, curvature_per_energy=1.7):
+    """L(m) = sum_k E_k c/2 m_k^2 - sum_k b_k m_k: the difference L(1) - L(0) is c E_k / 2 - b_k, exactly."""
+    energy = torch.logspace(0, -3, units, dtype=torch.float64)
+    worth = energy * (0.5 + torch.rand(units, generator=seeded(4), dtype=torch.float64)) * curvature_per_energy
+
+    def gradients(masks):
+        return curvature_per_energy * energy * masks - worth
+
+    return energy, gradients, curvature_per_energy * energy / 2 - worth
+
+
+@pytest.mark.parametrize("theta", [0.02, 0.5, 0.97])
+def test_gains_are_exact_for_a_quadratic_loss(theta):
+    """Whichever way a unit was drawn, and after a single step."""
+    energy, gradients, difference = quadratic_problem()
+    gains = Gains(energy)
+    probabilities = torch.full_like(energy, theta)
+    for step in range(40):  # the curvature is fitted; a few steps make it precise
+        gains.begin()
+        masks = bernoulli(probabilities, 64, seeded(step))
+        gains.observe(masks, gradients(masks), energy.expand_as(masks))
+        estimate = gains.estimate(probabilities, 1.0 if step == 0 else 0.05)
+    worthwhile = difference < -0.3 * energy  # where the limit on the correction does not come in
+    assert worthwhile.sum() > 5
+    torch.testing.assert_close(estimate[worthwhile], -difference[worthwhile], rtol=0.15, atol=0)
+
+
+def test_gains_of_certain_units_are_found_from_the_others():
+    """Units that are never or always drawn take the curvature of the rest, and keep their place."""
+    energy, gradients, difference = quadratic_problem()
+    probabilities = torch.full_like(energy, 0.5)
+    probabilities[::3], probabilities[1::3] = 0, 1
+    gains = Gains(energy)
+    for step in range(40):
+        gains.begin()
+        masks = bernoulli(probabilities, 64, seeded(step))
+        gains.observe(masks, gradients(masks), energy.expand_as(masks))
+        estimate = gains.estimate(probabilities, 1.0 if step == 0 else 0.05)
+    assert torch.corrcoef(torch.stack((estimate / energy, -difference / energy)))[0, 1] > 0.9
+
+
+def test_the_mean_energy_of_the_data_replaces_that_of_the_batch():
+    """A complex squared error, dL/dm = -2 (1 - m) E: the gain is the mean energy, whatever the batch held."""
+    energy = torch.logspace(0, -2, 10, dtype=torch.float64)
+    gains = Gains(energy)
+    theta = torch.full_like(energy, 0.5)
+    for step in range(5):
+        gains.begin()
+        masks = bernoulli(theta, 8, seeded(step))
+        of_images = energy * -torch.log(torch.rand(8, 10, generator=seeded(step + 100), dtype=torch.float64))
+        gains.observe(masks, -2 * (1 - masks) * of_images, of_images)
+        estimate = gains.estimate(theta, 0.2 if step else 1.0)
+    strongest = gains.curvature.above[0] / gains.curvature.below[0]
+    assert strongest > 0
+    assert (estimate / energy).std() / (estimate / energy).mean() < 0.5
+    assert (of_images.mean(0) / energy).std() / (of_images.mean(0) / energy).mean() > 0.25
+
+
+# Responses
+
+
+def respond(gain, budget, step=1, always=None):
+    rule = BestResponse(conditions(len(gain), budget, always=always))
+    rule.begin(torch.full((len(gain),), 0.5), step)
+    rule.gains.estimate = lambda theta, novelty: gain
+    return rule.propose()
+
+
+def test_the_response_maximises_the_gain_less_the_penalty():
+    """Against projected gradient ascent on sum(theta gain) / q - T / 2 |theta - 1/2|^2 within the budget."""
+    gain = torch.tensor([9.0, 4.0, 3.0, 2.0, 1.5, 1.0, 0.2, -1.0])
+    theta = project(respond(gain, budget=3), 3)
+    other = torch.full_like(gain, 3 / 8)
+    for _ in range(4000):
+        other = project(other + 0.01 * (gain / 3.0 - 2.0 * (other - 0.5)), 3)
+    torch.testing.assert_close(theta, other, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-3, 1e9])
+def test_the_response_does_not_depend_on_the_scale(scale):
+    gain = torch.randn(20, generator=seeded()).exp()
+    torch.testing.assert_close(respond(scale * gain, 5), respond(gain, 5))
+
+
+def test_no_gain_at_all_is_no_reason_to_break():
+    proposal = respond(torch.zeros(20), 5)
+    assert torch.isfinite(proposal).all()
+    assert float(project(proposal, 5).sum()) == pytest.approx(5)
+
+
+def test_units_that_are_always_acquired_take_their_place_in_the_ranking():
+    """With a budget of 3 of which one is taken, the second best of the others is marginal."""
+    gain = torch.tensor([0.0, 8.0, 4.0, 2.0, 1.0])
+    always = torch.tensor([True, False, False, False, False])
+    proposal = respond(gain, 3, always=always)
+    assert proposal[2] == 0.5
+    assert proposal[1] > 0.5 > proposal[3]
+
+
+# The warning of the published rule
+
+
+@pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.02, False), (1e-5, True)])
+def test_the_published_rule_warns_of_a_scale_that_defeats_it(scale, warned):
+    images = smooth_images(4, size=(32, 32), phase=False).float()
+    images = scale * images / images.max()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        learn(images, 4, preset="paper", members=1, steps=1000, batch_size=4, samples=1, patience=1)
+    assert bool(caught) == warned
+    if warned:
+        assert "scale the images, or use the default preset" in str(caught[0].message)
