@@ -8,6 +8,7 @@ import torch
 from promask.config import Config
 from promask.learning.batches import Samples
 from promask.learning.loop import History, OnStep, optimise
+from promask.learning.start import Start
 from promask.learning.step import Task
 from promask.patterns import Pattern
 from promask.projection import project
@@ -28,12 +29,12 @@ def optimise_members(
     pattern: Pattern,
     task: Task,
     config: Config,
-    start: Units | None = None,
+    start: Start,
     on_step: OnStep | None = None,
 ) -> Ensemble:
     """Learn `config.members` members that share the data and nothing else."""
     members = [
-        optimise(samples, pattern, task, config, member, start, on_step) for member in range(config.members)
+        optimise(samples, pattern, task, config, start, member, on_step) for member in range(config.members)
     ]
     stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)
     # Each member keeps the budget; the projection makes sure that rounding the mean does not lift it above.

@@ -11,6 +11,7 @@ from promask import schedules
 from promask.config import Config
 from promask.fourier import fft_order
 from promask.learning.batches import Samples, index_batches
+from promask.learning.start import Start
 from promask.learning.step import Task, backpropagate
 from promask.patterns import Pattern
 from promask.projection import project
@@ -66,23 +67,19 @@ def optimise(
     pattern: Pattern,
     task: Task,
     config: Config,
+    start: Start,
     member: int = 0,
-    start: Units | None = None,
     on_step: OnStep | None = None,
 ) -> tuple[Units, History]:
     """Learn the probabilities of one member, in FFT order, from its own start, updates and random numbers.
 
-    A single image is a data set of one. `start` is used as it is; without it, theta is drawn from U(0, 1).
+    A single image is a data set of one.
     """
     like = samples.targets
     target = pattern.budget(config.acceleration)
     always = fft_order(pattern.centre(config.centre), len(pattern.free)).to(like.device)
-    if start is None:
-        uniform = torch.rand(
-            pattern.unit_shape, generator=generator(config.seed, member, "start"), dtype=like.dtype
-        )
-        start = uniform.to(like.device)
-    theta = start.to(like).masked_fill(always, 1)
+    drawn = start(generator(config.seed, member, "start"))
+    theta = drawn.to(like).masked_fill(always, 1)
     conditions = Conditions(
         steps=config.steps,
         learning_rate=config.learning_rate,
@@ -144,11 +141,11 @@ def constrain(theta: Units, budget: float, always: UnitMask) -> Units:
 class ModeWatch:
     """Looks at the mode every `patience` steps, and tells when it is the same as the last time; 0: never.
 
-    It looks away during the first half of the run, when many units are still undecided.
+    It looks away at first, when many units are still undecided.
     """
 
     def __init__(self, budget: int, patience: int, steps: int) -> None:
-        self.budget, self.patience, self.first = budget, patience, steps / 2
+        self.budget, self.patience, self.first = budget, patience, 0.6 * steps
         self.last: torch.Tensor | None = None
 
     def is_steady(self, theta: Units, step: int) -> bool:

@@ -1,5 +1,6 @@
 """Where a run starts: random probabilities, the energy of the data, or probabilities of one's own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,34 @@ from promask.patterns import Pattern
 from promask.projection import project
 from promask.types import Units
 
-NAMED_STARTS = ("uniform", "energy")
+
+SPREAD = 1.0
+"""The standard deviation of the logarithm of the random factors of an energy start."""
+
+Start = Callable[[torch.Generator], Units]
+"""Draws the probabilities that a member starts from, one per unit, in FFT order."""
 
 
-def starting_probabilities(init: Any, samples: Samples, pattern: Pattern, budget: int) -> Units | None:
-    """One probability per unit, in FFT order, on the device of the samples; None: random, for each member anew."""
+def starting_probabilities(init: Any, samples: Samples, pattern: Pattern, budget: int) -> Start:
+    """`uniform`: theta from U(0, 1). `energy`: around the closed form. Anything else: the same for all members."""
+    like = samples.targets
     if isinstance(init, str) and init == "uniform":
-        return None
+        return lambda generator: torch.rand(pattern.unit_shape, generator=generator, dtype=like.dtype)
     if isinstance(init, str) and init == "energy":
-        return from_energy(samples.mean_energy(pattern), budget)
-    return given(init, pattern).to(samples.targets.device)
+        energy = samples.mean_energy(pattern).cpu()
+        return lambda generator: from_energy(energy, budget, generator)
+    probabilities = given(init, pattern)
+    return lambda generator: probabilities
 
 
-def from_energy(energy: Units, budget: int) -> Units:
+def from_energy(energy: Units, budget: int, generator: torch.Generator) -> Units:
     """Likely where there is much energy, undecided around the closed form's last unit, and within the budget.
 
-    >>> from_energy(torch.tensor([8.0, 2.0, 1.6, 0.4]), budget=2)
-    tensor([1.0000, 0.6000, 0.4000, 0.0000])
+    The energies are multiplied by random factors. Real images have conjugate twins of equal energy, and a start that
+    is as symmetric as they are would take long to find out that one of two twins is worth more than both.
     """
+    factors = torch.randn(energy.shape, generator=generator, dtype=energy.dtype).mul_(SPREAD).exp_()
+    energy = energy * factors
     marginal = energy.flatten().kthvalue(energy.numel() - budget + 1).values
     ratio = energy / marginal.clamp_min(torch.finfo(energy.dtype).tiny)
     return project(ratio.clamp_max(1e6) - 0.5, budget)
