@@ -19,6 +19,7 @@ from promask.data.cardiac import cardiac
 from promask.fourier import to_kspace
 from promask.learning.batches import Samples, index_batches
 from promask.learning.loop import optimise
+from promask.learning.start import starting_probabilities
 from promask.patterns import Pattern
 from promask.tasks import Reconstruction
 
@@ -47,7 +48,9 @@ def promask_step(data: ArraySet, preset: str, steps: int) -> float:
     config = Config.preset(preset, acceleration=8, steps=steps)
     samples = Samples(data, torch.device("cpu"))
     pattern = Pattern.named("2d", data.shape[1:])
-    optimise(samples, pattern, Reconstruction("mse"), config, on_step=lambda _: stamps.append(time.perf_counter()))
+    start = starting_probabilities(config.init, samples, pattern, pattern.budget(8))
+    on_step = lambda _: stamps.append(time.perf_counter())  # noqa: E731
+    optimise(samples, pattern, Reconstruction("mse"), config, start, on_step=on_step)
     return median_interval(stamps)
 
 

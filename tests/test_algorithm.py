@@ -42,6 +42,7 @@ def test_the_paper_preset_is_algorithm_1_step_for_step(free, steps, annealing, e
         pattern,
         Reconstruction("mse"),
         config,
+        lambda generator: torch.rand(pattern.unit_shape, generator=generator, dtype=torch.float64),
         on_step=lambda progress: after_step.append(progress.probabilities),
     )
 
@@ -80,7 +81,12 @@ def test_the_paper_preset_is_algorithm_1_step_for_step(free, steps, annealing, e
 def test_the_paper_preset_is_section_4():
     config = Config.preset("paper", acceleration=8)
     assert (config.steps, config.batch_size, config.samples, config.members) == (2500, 32, 4, 10)
-    assert (config.rule, config.learning_rate, config.annealing, config.loss) == ("published", 0.01, "cubic", "mse")
+    assert (config.rule, config.learning_rate, config.annealing, config.loss) == (
+        "published",
+        0.01,
+        "cubic",
+        "mse",
+    )
     assert (config.exploration * 2500, config.exploitation * 2500) == (250, 250)
     assert (config.init, config.pattern, config.patience, config.centre) == ("uniform", "2d", 0, 0)
 
@@ -138,7 +144,7 @@ def test_the_learner_finds_the_optimum_of_a_tiny_grid():
             masks = torch.zeros(len(chosen), 64).scatter_(1, chosen, 1.0).reshape(-1, 8, 8)
             losses.append((from_spectrum(spectra * masks, (-2, -1)).abs() - target).square().mean((1, 2)))
         losses = torch.cat(losses)
-        mask = fft_order(learn(image, acceleration=16, steps=1000, samples=64).mask, 2)
+        mask = fft_order(learn(image, acceleration=16).mask, 2)
         loss = (from_spectrum(spectra * mask, (-2, -1)).abs() - target).square().mean()
         ranks.append(int((losses < loss * (1 - 1e-5)).sum()))
         excess.append(float(loss / losses.min()) - 1)

@@ -178,7 +178,7 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
             "has shape [16, 12], but images of 3 axes are expected",
         ),
         ((*LEARN, "--accel", "4", "--pattern", "9d"), "pattern must be 1d or 2d or 3d, but is '9d'"),
-        ((*LEARN, "--accel", "4", "--init", "none.npy"), "none.npy is not 'uniform', a file"),
+        ((*LEARN, "--accel", "4", "--init", "none.npy"), "none.npy is not 'uniform', 'energy', a file"),
         ((*LEARN, "--accel", "4", "--device", "abacus"), "The device 'abacus' cannot be used here"),
         ((*LEARN, "--accel", "4", "--config", "none.json"), "Cannot read the configuration none.json"),
         ((*LEARN, "--accel", "4", "--config", "images.npy"), "is not JSON"),

@@ -12,6 +12,7 @@ from promask.errors import InputError
 from promask.fourier import centred
 from promask.learning.batches import index_batches
 from promask.learning.loop import optimise
+from promask.learning.start import starting_probabilities
 from promask.patterns import Pattern
 from promask.tasks import Reconstruction
 
@@ -71,6 +72,47 @@ def test_a_given_start_is_used():
     start = torch.rand(8, 6, generator=seeded())
     run = learn(images, 4, preset="paper", members=1, init=start, steps=1, learning_rate=1e-9)
     assert set(start[run.mask].tolist()) == set(start.flatten().topk(12).values.tolist())
+
+
+def test_the_centre_is_always_acquired_and_counted():
+    """Noise without a preferred place, so that nothing but the request keeps the centre."""
+    images = torch.randn(3, 1, 16, 12, generator=seeded(), dtype=torch.complex64)
+    for preset in ("default", "paper"):
+        run = learn(images, 4, preset=preset, steps=12, members=2, centre=4)
+        assert run.mask[6:10, 4:8].all()
+        assert (run.probabilities[6:10, 4:8] == 1).all()
+        assert run.mask.sum() == 48
+        assert run.probabilities.double().sum() <= 48
+    lines = learn(images, 4, pattern="1d", steps=5, centre=3)
+    assert lines.mask[:, 5:8].all()
+    assert lines.mask.sum() == 3 * 16
+    assert not learn(images, 4, steps=12).mask[6:10, 4:8].all()
+
+
+@pytest.mark.parametrize("init", ["uniform", "energy"])
+def test_named_starts(init):
+    """Members start apart, and a start from the energy is better than chance before anything is learned."""
+    images = smooth_images(4, dtype=torch.complex64)
+    first = []
+    learn(images, 4, init=init, members=2, steps=1, on_step=lambda progress: first.append(progress.loss))
+    assert first[0] != first[1]
+    start = starting_probabilities(init, samples_of(images), Pattern((16, 12), (0, 1)), 48)(seeded())
+    assert start.min() >= 0
+    assert start.max() <= 1
+    if init == "energy":
+        assert start.sum() <= 48.001
+        assert start[0, 0] == 1, "the centre of k-space, in FFT order"
+
+
+def test_learning_stops_when_the_mode_no_longer_changes():
+    images = smooth_images(4, dtype=torch.complex64)
+    run = learn(images, 4, pattern="1d", members=2)
+    assert all(stopped is not None and 60 <= stopped < 100 for stopped in run.history["stopped"])
+    assert len(run.history["loss"]) == max(run.history["stopped"])
+    assert [len(losses) for losses in run.history["member_loss"]] == run.history["stopped"]
+    patient = learn(images, 4, pattern="1d", patience=0)
+    assert patient.history["stopped"] == [None]
+    assert len(patient.history["loss"]) == 100
 
 
 def test_any_callable_loss():
@@ -155,8 +197,12 @@ def test_members_are_independent_runs():
     images = smooth_images(4, size=(12, 10), dtype=torch.complex64)
     config = Config.preset("default", acceleration=4, steps=15, members=3)
     pattern = Pattern((12, 10), (0, 1))
+
+    def start(generator):
+        return torch.rand(12, 10, generator=generator)
+
     alone = [
-        centred(optimise(samples_of(images), pattern, Reconstruction("mse"), config, member)[0], 2)
+        centred(optimise(samples_of(images), pattern, Reconstruction("mse"), config, start, member)[0], 2)
         for member in (2, 0, 1)
     ]
     run = learn(images, 4, steps=15, members=3, init="uniform")
@@ -222,6 +268,8 @@ def test_a_single_member_has_no_variance():
         ({"part": "half"}, "Unknown part 'half'"),
         ({"pattern": "2d", "axis": (0, 2)}, "do not fit"),
         ({"seed": -1}, "seed must be"),
+        ({"centre": 20}, "centre of width 20 holds 192 units, but the budget is 48"),
+        ({"centre": -1}, "centre must be a whole number of at least 0"),
     ],
 )
 def test_bad_settings(settings, message):

@@ -1,4 +1,4 @@
-"""Each rule by itself: Adam against torch's, gains against exact differences, responses against their definition."""
+"""Each rule by itself: Adam against torch's, gains against exact differences, responses against an optimiser."""
 
 import warnings
 
@@ -39,7 +39,6 @@ def test_adam_is_torchs():
     torch.testing.assert_close(theta, parameter.data)
 
 
-@pytest.mark.filterwarnings("ignore:At the scale")
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_draws_and_proposes(name):
     rule = RULES[name](conditions())
@@ -95,7 +94,7 @@ def test_gains_are_exact_for_a_quadratic_loss(theta):
     probabilities = torch.full_like(energy, theta)
     for step in range(40):  # the curvature is fitted; a few steps make it precise
         gains.begin()
-        masks = bernoulli(probabilities, 64, seeded(step))
+        masks = bernoulli(probabilities, 512, seeded(step))
         gains.observe(masks, gradients(masks), energy.expand_as(masks))
         estimate = gains.estimate(probabilities, 1.0 if step == 0 else 0.05)
     worthwhile = difference < -0.3 * energy  # where the limit on the correction does not come in
@@ -148,10 +147,10 @@ def test_the_response_maximises_the_gain_less_the_penalty():
     """Against projected gradient ascent on sum(theta gain) / q - T / 2 |theta - 1/2|^2 within the budget."""
     gain = torch.tensor([9.0, 4.0, 3.0, 2.0, 1.5, 1.0, 0.2, -1.0])
     theta = project(respond(gain, budget=3), 3)
-    other = torch.full_like(gain, 3 / 8)
-    for _ in range(4000):
-        other = project(other + 0.01 * (gain / 3.0 - 2.0 * (other - 0.5)), 3)
-    torch.testing.assert_close(theta, other, atol=1e-3, rtol=0)
+    other = torch.full_like(gain, 3 / 8, dtype=torch.float64)
+    for _ in range(2000):
+        other = project(other.double() + 0.05 * (gain / 3.0 - 2.0 * (other - 0.5)), 3)
+    torch.testing.assert_close(theta.double(), other, atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-3, 1e9])
@@ -171,14 +170,13 @@ def test_units_that_are_always_acquired_take_their_place_in_the_ranking():
     gain = torch.tensor([0.0, 8.0, 4.0, 2.0, 1.0])
     always = torch.tensor([True, False, False, False, False])
     proposal = respond(gain, 3, always=always)
-    assert proposal[2] == 0.5
-    assert proposal[1] > 0.5 > proposal[3]
+    torch.testing.assert_close(proposal, torch.tensor([1.5, 1.5, 1.0, 0.75, 0.625]))
 
 
 # The warning of the published rule
 
 
-@pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.02, False), (1e-5, True)])
+@pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.006, False), (1e-5, True)])
 def test_the_published_rule_warns_of_a_scale_that_defeats_it(scale, warned):
     images = smooth_images(4, size=(32, 32), phase=False).float()
     images = scale * images / images.max()

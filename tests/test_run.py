@@ -132,7 +132,7 @@ def test_links_are_followed_and_the_folder_you_are_in_is_kept(run, tmp_path, mon
         (lambda folder: (folder / "run.json").write_text("{"), "is damaged"),
         (lambda folder: (folder / "run.json").write_text("[]"), "not the record of a run"),
         (lambda folder: (folder / "run.json").write_text('{"format": 99}'), "not the record of a run"),
-        (lambda folder: (folder / "run.json").write_text('{"format": 1}'), "is missing or wrong"),
+        (lambda folder: (folder / "run.json").write_text('{"format": 2}'), "is missing or wrong"),
         (lambda folder: np.save(folder / "probabilities.npy", np.zeros(3, np.float32)), "does not fit the run"),
         (lambda folder: (folder / "probabilities.npy").write_bytes(b"\x93NUMPY"), "damaged"),
         (lambda folder: (folder / "variance.npy").unlink(), "Cannot read"),

@@ -37,11 +37,9 @@ def batch_of(images):
 
 
 def test_every_image_is_compared_with_its_own_target():
-    """Four images for two targets: the first two belong to the first target."""
     targets = smooth_images(2, 1, (8, 8))
-    images = targets.repeat_interleave(2, 0).requires_grad_()
-    assert Reconstruction("mse")(images, batch_of(targets)) < 1e-20
-    assert Reconstruction("mse")(targets.repeat(2, 1, 1, 1).requires_grad_(), batch_of(targets)) > 1e-6
+    assert Reconstruction("mse")(targets.clone().requires_grad_(), batch_of(targets)) < 1e-20
+    assert Reconstruction("mse")(targets.flip(0).requires_grad_(), batch_of(targets)) > 1e-6
 
 
 def test_any_callable_is_a_loss():

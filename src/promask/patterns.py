@@ -99,7 +99,7 @@ class Pattern:
         return units
 
     def total(self, values: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        """(..., *shape) -> (..., *unit_shape): the sum over the locations of each unit, the adjoint of `expand`."""
+        """(..., *shape) -> (..., *unit_shape): the sum over the locations of each unit; adjoint of `expand`."""
         bound = [axis - len(self.shape) for axis in range(len(self.shape)) if axis not in self.free]
         return values.sum(bound) if bound else values
 

@@ -14,7 +14,6 @@ from promask.patterns import Pattern
 from promask.projection import project
 from promask.types import Units
 
-
 SPREAD = 1.0
 """The standard deviation of the logarithm of the random factors of an energy start."""
 
@@ -37,8 +36,8 @@ def starting_probabilities(init: Any, samples: Samples, pattern: Pattern, budget
 def from_energy(energy: Units, budget: int, generator: torch.Generator) -> Units:
     """Likely where there is much energy, undecided around the closed form's last unit, and within the budget.
 
-    The energies are multiplied by random factors. Real images have conjugate twins of equal energy, and a start that
-    is as symmetric as they are would take long to find out that one of two twins is worth more than both.
+    The energies are multiplied by random factors. Real images have conjugate twins of equal energy, and a start
+    that is as symmetric as they are would take long to find out that one of two twins may do for both.
     """
     factors = torch.randn(energy.shape, generator=generator, dtype=energy.dtype).mul_(SPREAD).exp_()
     energy = energy * factors

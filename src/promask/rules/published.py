@@ -50,16 +50,16 @@ class Published:
         return self.adam(self.theta, gradient)
 
     def _warn_of_scale(self, gradient: Units) -> None:
-        """Say so if the marginal unit's gradient is so large that Adam cannot tell it from others, or so small that
-        it will not move: the two ends of the range in which images were seen to give good masks."""
+        """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or
+        so small that it will not move: the ends of the range in which images were seen to give good masks."""
         steps, rate = self.conditions.steps, self.conditions.learning_rate
         marginal = float((-gradient).flatten().kthvalue(gradient.numel() - self.conditions.budget + 1).values)
         reach = rate * steps * abs(marginal) / Adam.EPSILON
         if abs(marginal) > Adam.EPSILON / 2 or reach < 0.5:
             warnings.warn(
-                f"At the scale of these images the published optimiser cannot rank the samples, because the last "
-                f"affordable one has a gradient of {marginal:.0e} where Adam's epsilon of {Adam.EPSILON:.0e} needs "
-                f"about a tenth of itself: scale the images, or use the default preset, which does not depend on it.",
+                f"At the scale of these images the published optimiser cannot rank the samples: the gradient of "
+                f"the last affordable one is {marginal:.0e} and should be near {Adam.EPSILON / 10:.0e}; "
+                f"scale the images, or use the default preset, which does not depend on it.",
                 stacklevel=2,
             )
 

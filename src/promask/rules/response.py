@@ -50,7 +50,7 @@ class BestResponse:
         gain = torch.where(self.conditions.always, gain.max(), gain)
         marginal = gain.flatten().kthvalue(gain.numel() - self.conditions.budget + 1).values
         unit = (marginal.abs() * self._scheduled(TEMPERATURES)).clamp_min(torch.finfo(gain.dtype).tiny)
-        return ((gain - marginal) / unit + 0.5).clamp(-LARGEST, LARGEST)
+        return (gain / unit + 0.5).clamp(-LARGEST, LARGEST)
 
     def _scheduled(self, ends: tuple[float, float]) -> float:
         return schedules.geometric(self.step, self.conditions.steps, *ends)
