@@ -1,102 +1,159 @@
-"""What a step costs, as ratios within one run: `make bench`."""
+"""What learning costs, as ratios within one run on one machine: `make bench`."""
 
 import argparse
-import itertools
 import json
-import statistics
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.textbook import Settings, gumbel_source, textbook
-from promask.config import Config
-from promask.data import ArraySet, from_images
-from promask.data.cardiac import cardiac
-from promask.fourier import to_kspace
-from promask.learning.batches import Samples, index_batches
-from promask.learning.loop import optimise
-from promask.learning.start import starting_probabilities
+from benchmarks.memory import peak_memory
+from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
+from promask.baselines import baseline_mask
+from promask.data import ArraySet, choose_part, from_images
+from promask.evaluation import evaluate
+from promask.learning.learn import learn
 from promask.patterns import Pattern
-from promask.tasks import Reconstruction
 
-WARM_UP = 2
-
-
-def median_interval(stamps: list[float]) -> float:
-    """The median time between neighbouring time stamps, after a few to warm up."""
-    return statistics.median(after - before for before, after in itertools.pairwise(stamps[WARM_UP:]))
+ACCELERATION = 8
+PUBLISHED_STEPS = 2500
+SCALING_SIZES = (64, 128, 256, 512, 1024)
 
 
-def textbook_step(data: ArraySet, steps: int) -> float:
-    """A step of Algorithm 1 at the paper's settings."""
-    generator = torch.Generator().manual_seed(0)
-    theta = torch.rand(data.shape[1:], generator=generator)
-    batches = index_batches(len(data), 32, generator)
-    gumbel = gumbel_source(torch.float32, generator)
-    kspace = to_kspace(data.images, (-2, -1))
-    learner = textbook(kspace, theta, Settings(acceleration=8), torch.nn.functional.mse_loss, batches, gumbel)
-    return median_interval([time.perf_counter() for _ in itertools.islice(learner, steps)])
+def steps_table(data: ArraySet, steps: int) -> list[dict[str, Any]]:
+    """A step of each kind, beside the textbook's and beside its own Fourier transforms."""
+    floors = {pairs: fourier_floor(data, pairs, steps) for pairs in (128, 16)}
+    kinds = [("textbook", "textbook, 32 x 4", 128), ("paper", "paper preset, 32 x 4", 128)]
+    kinds.append(("default", "default preset, 16 x 1", 16))
+    return [
+        {"step": label, "seconds": STEPS[kind](data, steps), "fourier_floor": floors[pairs]}
+        for kind, label, pairs in kinds
+    ]
 
 
-def promask_step(data: ArraySet, preset: str, steps: int) -> float:
-    """A step of the one loop with the settings of a preset."""
-    stamps: list[float] = []
-    config = Config.preset(preset, acceleration=8, steps=steps)
-    samples = Samples(data, torch.device("cpu"))
+def whole_run(data: ArraySet) -> dict[str, float]:
+    """A default run from the data to the mask, and how good it is on held-out slices beside the closed form."""
+    began = time.perf_counter()
+    run = learn(data, ACCELERATION)
+    seconds = time.perf_counter() - began
+    train, _ = choose_part(data, "train", usual="train")
     pattern = Pattern.named("2d", data.shape[1:])
-    start = starting_probabilities(config.init, samples, pattern, pattern.budget(8))
-    on_step = lambda _: stamps.append(time.perf_counter())  # noqa: E731
-    optimise(samples, pattern, Reconstruction("mse"), config, start, on_step=on_step)
-    return median_interval(stamps)
+    closed_form = baseline_mask("energy", train, pattern, ACCELERATION)
+    return {
+        "seconds": seconds,
+        "psnr": evaluate(run.mask, data).summary()["psnr"],
+        "psnr_closed_form": evaluate(closed_form, data).summary()["psnr"],
+    }
 
 
-def fourier_floor(data: ArraySet, preset: str, steps: int) -> float:
-    """The bare transforms of a step: one back for each reconstruction, one forth for each gradient."""
-    config = Config.preset(preset, acceleration=8)
-    arrays = torch.randn(config.batch_size * config.samples, *data.shape[1:], dtype=torch.complex64)
-    out = torch.empty_like(arrays)
+def published_psnr(data: ArraySet) -> float:
+    """One member of the published algorithm, all its steps: minutes."""
+    run = learn(data, ACCELERATION, preset="paper", members=1)
+    return float(evaluate(run.mask, data).summary()["psnr"])
 
-    def transforms() -> Iterator[None]:
-        for _ in range(steps):
-            torch.fft.ifft2(arrays, norm="ortho", out=out)
-            torch.fft.fft2(arrays, norm="ortho", out=out)
-            yield
 
-    return median_interval([time.perf_counter() for _ in transforms()])
+def scaling(sizes: Sequence[int], steps: int) -> dict[str, Any]:
+    """The time of a default step over the number of pixels, and the exponent of a power law through it."""
+    seconds = [default_step(hearts(size, subjects=4, slices=4), steps) for size in sizes]
+    logs = torch.tensor([[math.log(size**2), math.log(time)] for size, time in zip(sizes, seconds, strict=True)])
+    x, y = (logs - logs.mean(0)).T
+    return {"sizes": list(sizes), "seconds": seconds, "exponent": float((x * y).sum() / (x * x).sum())}
+
+
+def volume_run(shape: tuple[int, int, int], steps: int) -> dict[str, Any]:
+    """Learning in three dimensions: a volume of hearts, stacked."""
+    slices = hearts(max(shape[0], shape[1]), subjects=shape[2], slices=1).images[:, 0, : shape[0], : shape[1]]
+    volume = slices.permute(1, 2, 0)[None, None]
+    run = learn(volume, ACCELERATION, pattern="3d", steps=steps, batch_size=2, patience=0)
+    closed_form = baseline_mask(
+        "energy", from_images(volume, volumes=True), run.distribution.pattern, ACCELERATION
+    )
+    psnr = {
+        name: evaluate(mask, volume).summary()["psnr"]
+        for name, mask in (("psnr", run.mask), ("psnr_closed_form", closed_form))
+    }
+    return {"shape": list(shape), "seconds_per_step": run.about["seconds"] / steps, **psnr}
 
 
 def main() -> None:
-    """Measure, print a table, and write the numbers as JSON."""
+    """Measure, print tables, and write the numbers as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=10, help="steps of each kind to take the median of")
     parser.add_argument("--size", type=int, default=256, help="pixels along each axis")
+    parser.add_argument("--largest", type=int, default=SCALING_SIZES[-1], help="pixels of the largest grid")
+    parser.add_argument(
+        "--published", action="store_true", help="run one member of the paper preset, too: minutes"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/bench.json"), help="where the JSON goes")
     arguments = parser.parse_args()
-    steps, size = arguments.steps + WARM_UP + 1, arguments.size
+    steps, size = arguments.steps + 3, arguments.size
 
-    made = cardiac(subjects=8, slices=6, size=size)
-    data = from_images(made.image, made.label, made.subject, name="cardiac")
-    floors = {preset: fourier_floor(data, preset, steps) for preset in ("paper", "default")}
-    rows = [
-        ("textbook, 32 x 4", textbook_step(data, steps), floors["paper"]),
-        ("paper preset, 32 x 4", promask_step(data, "paper", steps), floors["paper"]),
-        ("default preset, 8 x 4", promask_step(data, "default", 3 * steps), floors["default"]),
-    ]
-    yardstick = rows[0][1]
+    data = hearts(size)
+    rows = steps_table(data, steps)
+    textbook = rows[0]["seconds"]
+    run = whole_run(data)
+    if arguments.published:
+        run["psnr_published"] = published_psnr(data)
+    memory = {kind: peak_memory(kind, size) for kind in STEPS}
+    growth = scaling([n for n in SCALING_SIZES if n <= arguments.largest], steps)
+    quarter = size // 2
+    volume = volume_run((quarter, quarter, quarter // 2), steps=20)
+
+    record = {
+        "size": size,
+        "threads": torch.get_num_threads(),
+        "rows": rows,
+        "run": {**run, "textbook_run": PUBLISHED_STEPS * textbook},
+        "memory": memory,
+        "scaling": growth,
+        "volume": volume,
+    }
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(record, indent=1))
+    show(record)
+
+
+def show(record: dict[str, Any]) -> None:
+    """The numbers as tables and sentences."""
+    console, rows, run = Console(soft_wrap=True, highlight=False), record["rows"], record["run"]
+    textbook = rows[0]["seconds"]
+    console.print(f"{record['size']} x {record['size']}, {record['threads']} threads")
     table = Table("step (images x masks)", box=None, pad_edge=False)
     for heading in ("ms", "textbook / this", "this / Fourier floor"):
         table.add_column(heading, justify="right")
-    for name, seconds, floor in rows:
-        table.add_row(name, f"{1e3 * seconds:.1f}", f"{yardstick / seconds:.1f}", f"{seconds / floor:.1f}")
-    threads = torch.get_num_threads()
-    Console().print(f"{size} x {size}, {threads} threads", table, sep="\n")
-    record = [{"step": name, "seconds": seconds, "fourier_floor": floor} for name, seconds, floor in rows]
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps({"size": size, "threads": threads, "rows": record}, indent=1))
+    for row in rows:
+        seconds, floor = row["seconds"], row["fourier_floor"]
+        table.add_row(row["step"], f"{1e3 * seconds:.1f}", f"{textbook / seconds:.1f}", f"{seconds / floor:.1f}")
+    console.print(table)
+    published = f", published {run['psnr_published']:.2f} dB" if "psnr_published" in run else ""
+    console.print(
+        f"A default run takes {run['seconds']:.1f} s, 1/{run['textbook_run'] / run['seconds']:.0f} of a textbook "
+        f"run: {run['psnr']:.2f} dB, closed form {run['psnr_closed_form']:.2f} dB{published}."
+    )
+    memory = record["memory"]
+    console.print(
+        "Peak memory above the data: "
+        + ", ".join(
+            f"{kind} {size / 2**20:.0f} MB ({size / max(memory['textbook'], 1):.2f})"
+            for kind, size in memory.items()
+        )
+    )
+    growth = record["scaling"]
+    each = ", ".join(
+        f"{size}: {1e3 * seconds:.1f} ms" for size, seconds in zip(growth["sizes"], growth["seconds"], strict=True)
+    )
+    console.print(f"A default step on larger grids: {each}; time grows like n^{growth['exponent']:.2f}.")
+    volume = record["volume"]
+    console.print(
+        f"A volume of {' x '.join(map(str, volume['shape']))}: {volume['seconds_per_step']:.2f} s a step, "
+        f"{volume['psnr']:.2f} dB, closed form {volume['psnr_closed_form']:.2f} dB."
+    )
 
 
-main()
+if __name__ == "__main__":
+    main()
