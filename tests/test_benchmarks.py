@@ -36,6 +36,7 @@ def test_greedy_lines_add_the_line_of_steepest_descent():
     images = smooth_images(3, size=(8, 8))
     samples, pattern = samples_of(images), Pattern((8, 8), (1,))
     before, after = (igs(samples, pattern, Reconstruction("mse"), budget) for budget in (3, 4))
+    lines = before.double()
     assert int(before.sum()) == 3
     assert (after & before).sum() == 3
 
@@ -43,5 +44,5 @@ def test_greedy_lines_add_the_line_of_steepest_descent():
         return float((from_spectrum(samples.spectra * lines, (-2, -1)).abs() - samples.targets).square().mean())
 
     steps = torch.eye(8, dtype=torch.float64) * 1e-6
-    slopes = torch.tensor([loss(before + step) - loss(before - step) for step in steps])
+    slopes = torch.tensor([loss(lines + step) - loss(lines - step) for step in steps])
     assert int((after & ~before).nonzero()) == int(slopes.masked_fill(before, torch.inf).argmin())
