@@ -147,6 +147,15 @@ def test_damaged_folders(run, tmp_path, damage, message):
         Run.load(folder)
 
 
+def test_a_run_of_another_version_is_not_read_but_may_be_replaced(run, tmp_path):
+    folder = run.save(tmp_path / "run")
+    edit(folder, '"format": 2', '"format": 1')
+    with pytest.raises(InputError, match="can be used by themselves"):
+        Run.load(folder)
+    run.save(folder)
+    assert torch.equal(Run.load(folder).mask, run.mask)
+
+
 def test_pickles_are_never_loaded(run, tmp_path):
     folder = run.save(tmp_path / "run")
     np.save(folder / "probabilities.npy", np.array([object()]), allow_pickle=True)

@@ -117,7 +117,7 @@ def check_destination(folder: Path) -> None:
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / "run.json").is_file():
             raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
-        _read_record(folder)
+        _read_json(folder)  # a run of another version may be replaced; a damaged record is left for its owner
         foreign = sorted(path.name for path in folder.iterdir() if path.name not in CONTENT)
         if foreign:
             raise InputError(
@@ -127,6 +127,16 @@ def check_destination(folder: Path) -> None:
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
+    record = _read_json(folder)
+    if record.get("format") != FORMAT:
+        raise InputError(
+            f"{folder / 'run.json'} is not the record of a run that this version of promask reads; "
+            f"its mask.npy and probabilities.npy can be used by themselves."
+        )
+    return record
+
+
+def _read_json(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not path.is_file():
         raise InputError(f"{folder} is not a run: it holds no run.json.")
@@ -134,8 +144,8 @@ def _read_record(folder: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}.") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise InputError(f"{path} is not the record of a run that this version of promask reads.")
+    if not isinstance(record, dict) or "format" not in record:
+        raise InputError(f"{path} is not the record of a run.")
     return record
 
 

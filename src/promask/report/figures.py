@@ -46,7 +46,7 @@ def _learning_curves(axes: "Axes", run: Run) -> None:
     steps = range(1, len(run.history["loss"]) + 1)
     axes.plot(steps, run.history["loss"], color="tab:blue")
     axes.set(
-        title="Learning: fewer units, more loss", xlabel="step", ylabel=f"loss ({run.config.loss})", yscale="log"
+        title="Learning: the loss of each batch", xlabel="step", ylabel=f"loss ({run.config.loss})", yscale="log"
     )
     axes.yaxis.label.set_color("tab:blue")
     of_budget = axes.twinx()
