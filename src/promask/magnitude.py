@@ -1,4 +1,4 @@
-"""The magnitude of complex images, written so that a step of the learner spends its time on Fourier transforms."""
+"""Magnitudes and products of complex numbers, so that a step of the learner spends its time on Fourier transforms."""
 
 from typing import Any
 
@@ -8,12 +8,22 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
+def real_product(left: Complex[Tensor, "*shape"], right: Complex[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Re(conj(left) right), without the imaginary part that nobody needs.
+
+    >>> real_product(torch.tensor([3 + 4j]), torch.tensor([1 + 2j]))
+    tensor([11.])
+    """
+    parts = torch.view_as_real(left.resolve_conj()) * torch.view_as_real(right.resolve_conj())
+    return parts[..., 0] + parts[..., 1]
+
+
 class _Magnitude(torch.autograd.Function):
     # torch.abs guards against overflow of the squares, and its derivative divides complex numbers: together four
     # times slower than the plain root of the squares.
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
-        magnitudes = (values * values.conj()).real.sqrt()
+        magnitudes = real_product(values, values).sqrt_()
         ctx.save_for_backward(values, magnitudes)
         return magnitudes
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from promask.errors import InputError
+from promask.magnitude import real_product
 from promask.types import Spectra, UnitDraws
 
 FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
@@ -105,7 +106,7 @@ class Pattern:
 
     def energies(self, spectra: Spectra) -> UnitDraws:
         """The energy of each unit in each image: |x_k|^2, summed over channels and the locations of the unit."""
-        squares = (spectra * spectra.conj()).real
+        squares = real_product(spectra, spectra)
         return self.total(squares.squeeze(1) if squares.shape[1] == 1 else squares.sum(1))
 
     def centre(self, width: int) -> Bool[Tensor, "*units"]:

@@ -6,6 +6,9 @@ import torch
 
 from promask.types import Units
 
+PRECISION = 2.0**-50
+"""Of the multiplier, measured from a pivot within 1 of it."""
+
 
 def project(theta: Units, budget: float) -> Units:
     """The feasible point nearest to `theta`: clip(theta - max(0, lambda), 0, 1).
@@ -16,9 +19,9 @@ def project(theta: Units, budget: float) -> Units:
     >>> project(torch.tensor([0.9, 0.6, 0.1]), budget=1.0)
     tensor([0.6500, 0.3500, 0.0000])
     """
-    if not torch.isfinite(theta).all():
-        raise ValueError("The values to project must be finite.")
     exact = theta.detach().to(torch.float64)
+    if not math.isfinite(exact.abs().max()):
+        raise ValueError("The values to project must be finite.")
     clipped = exact.clamp(0, 1)
     if clipped.sum() <= budget:
         return clipped.to(theta.dtype)
@@ -45,18 +48,17 @@ def _threshold(values: torch.Tensor, budget: float) -> float:
     """The root of f(t) = sum(clip(values - t, 0, 1)) - budget in [-1, 0], where f falls from >= 0 to <= 0.
 
     f is piecewise linear. Newton's step on the current piece, kept inside the bracket, ends on the piece that
-    holds the root; there it is the closed form of the root.
+    holds the root, and there it is exact.
     """
     low, high = -1.0, 0.0
     t = (low + high) / 2
     while True:
-        above = values > t
-        sloped = above & (values < t + 1)
-        count, saturated = int(sloped.sum()), int(above.sum()) - int(sloped.sum())
-        excess = float((values[sloped] - t).sum()) + saturated - budget
+        shifted = (values - t).clamp_(0, 1)
+        excess = float(shifted.sum()) - budget
+        sloped = int(((shifted > 0) & (shifted < 1)).sum())
         low, high = (t, high) if excess > 0 else (low, t)
-        newton = (float(values[sloped].sum()) + saturated - budget) / count if count else math.nan
-        if newton == t or excess == 0:
+        newton = t + excess / sloped if sloped else math.nan
+        if excess == 0 or abs(newton - t) <= PRECISION:
             return t
         following = newton if low < newton < high else (low + high) / 2
         if following in (low, high):

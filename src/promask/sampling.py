@@ -10,6 +10,9 @@ from promask.types import UnitDraws, Units
 TINY = 1e-20
 """Keeps the log odds of probabilities 0 and 1 finite."""
 
+ONE = 0x3F800000
+"""The bits of 1.0 in single precision."""
+
 
 @dataclass(frozen=True)
 class Draws:
@@ -26,12 +29,12 @@ def uniform(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> 
     """Numbers between 0 and 1, neither of which occurs, on a grid of 2^23 values.
 
     Random bits are the larger part of the cost, and torch.rand throws most of them away: here a word of 64 bits
-    makes two numbers.
+    makes two numbers. 23 bits after the point of 1.0 make a number from 1 to 2.
     """
     count = math.prod(shape)
     words = torch.empty((count + 1) // 2, dtype=torch.int64, device=like.device).random_(generator=generator)
-    integers = words.view(torch.int32)[:count].bitwise_and_(2**23 - 1)
-    return integers.to(like.dtype).add_(0.5).mul_(2.0**-23).reshape(shape)
+    bits = words.view(torch.int32)[:count].bitwise_and_(2**23 - 1).bitwise_or_(ONE)
+    return bits.view(torch.float32).sub_(1 - 2.0**-24).reshape(shape).to(like.dtype)
 
 
 def bernoulli(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:

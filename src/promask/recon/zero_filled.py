@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from promask.fourier import from_spectrum, space_axes, spectrum
+from promask.magnitude import real_product
 
 
 class _ZeroFilled(Function):
@@ -24,8 +25,7 @@ class _ZeroFilled(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         (kspace,) = ctx.saved_tensors
         back = spectrum(gradient, space_axes(ctx.dimensions))
-        of_mask = torch.addcmul(kspace.real * back.real, kspace.imag, back.imag)
-        return None, of_mask.sum_to_size(ctx.mask_shape), None
+        return None, real_product(kspace, back).sum_to_size(ctx.mask_shape), None
 
 
 def zero_filled(
