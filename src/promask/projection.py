@@ -58,8 +58,10 @@ def _threshold(values: torch.Tensor, budget: float) -> float:
         sloped = int(((shifted > 0) & (shifted < 1)).sum())
         low, high = (t, high) if excess > 0 else (low, t)
         newton = t + excess / sloped if sloped else math.nan
-        if excess == 0 or abs(newton - t) <= PRECISION:
+        if excess == 0:
             return t
+        if abs(newton - t) <= PRECISION:
+            return min(max(newton, low), high)
         following = newton if low < newton < high else (low + high) / 2
         if following in (low, high):
             return high
