@@ -109,7 +109,7 @@ def row(cell: dict[str, Any]) -> str:
         f"{mean[0]:.2f} / {mean[1]:.4f}",
         f"{mean[0] - energy['psnr']:+.3f} dB / {mean[1] - energy['ssim']:+.4f}",
         f"{max(psnr) - min(psnr):.3f} dB / {max(ssim) - min(ssim):.4f}",
-        f"{statistics.fmean(cell['seconds']):.1f}",
+        f"{statistics.median(cell['seconds']):.1f}",
     ]
     return f"| {' | '.join(columns)} |"
 

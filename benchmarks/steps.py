@@ -78,7 +78,7 @@ def _promask_step(data: ArraySet, preset: str, steps: int) -> float:
     config = Config.preset(preset, acceleration=ACCELERATION, steps=steps, patience=0)
     samples = Samples(data, torch.device("cpu"))
     pattern = Pattern.named("2d", data.shape[1:])
-    start = starting_probabilities(config.init, samples, pattern, pattern.budget(ACCELERATION))
+    start = starting_probabilities(config.init, samples, pattern)
     task = Reconstruction("mse")
     optimise(samples, pattern, task, config, start, on_step=lambda _: stamps.append(time.perf_counter()))
     return _median_interval(stamps)

@@ -133,8 +133,8 @@ def averaged(image):
 def test_the_learner_finds_the_optimum_of_a_tiny_grid():
     """Against all 635,376 masks of 4 locations out of 64.
 
-    Seen: the best mask for eight images of eleven, and one of the best three, within 1.4 % of the smallest loss,
-    for all. Rounding differs between machines, so a little less is asked for.
+    Seen: the best mask for ten images of eleven, and the third best, within 1.2 % of the smallest loss, for the
+    other one. Rounding differs between machines, so a little less is asked for.
     """
     choices = torch.tensor(list(itertools.combinations(range(64), 4)))
     ranks, excess = [], []
@@ -149,9 +149,9 @@ def test_the_learner_finds_the_optimum_of_a_tiny_grid():
         ranks.append(int((losses < loss * (1 - 1e-5)).sum()))
         excess.append(float(loss / losses.min()) - 1)
     assert ranks[0] == 0
-    assert ranks.count(0) >= 7
-    assert max(ranks) < 10
-    assert max(excess) < 0.05
+    assert ranks.count(0) >= 9
+    assert max(ranks) < 5
+    assert max(excess) < 0.03
 
 
 @pytest.mark.parametrize("acceleration", [2, 6, 16])

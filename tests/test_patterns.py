@@ -3,6 +3,7 @@ import torch
 
 from helpers import check_pattern
 from promask.errors import InputError
+from promask.fourier import fft_order
 from promask.patterns import Pattern
 
 ALL = [
@@ -48,6 +49,19 @@ def test_rounding_does_not_lose_a_unit():
     for units in (192, 256, 43008):
         pattern = Pattern((units,), (0,))
         assert all(pattern.budget(units / budget) == budget for budget in range(1, min(units, 3000)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "free"), [((7,), (0,)), ((6, 8), (0, 1)), ((5, 8), (0, 1)), ((4, 3, 6), (1, 2))]
+)
+def test_one_of_two_conjugate_twins_lies_in_the_half(shape, free):
+    pattern = Pattern(shape, free)
+    half = fft_order(pattern.half(), len(free))
+    axes = tuple(range(len(free)))
+    twins = half.flip(axes).roll([1] * len(free), axes)  # from k to -k
+    torch.testing.assert_close(twins, -half)
+    index = torch.arange(half.numel()).reshape(half.shape)
+    torch.testing.assert_close(half == 0, index == index.flip(axes).roll([1] * len(free), axes))
 
 
 @pytest.mark.parametrize("acceleration", [0.99, 0, -1, 48.1, float("nan"), float("inf")])

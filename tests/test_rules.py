@@ -144,12 +144,13 @@ def respond(gain, budget, step=1, always=None):
 
 
 def test_the_response_maximises_the_gain_less_the_penalty():
-    """Against projected gradient ascent on sum(theta gain) / q - T / 2 |theta - 1/2|^2 within the budget."""
+    """Against projected gradient ascent on sum(theta (gain / q + T^2 field)) - T / 2 |theta - 1/2|^2."""
+    field = 0.1 * torch.tensor([0, 1, 1, 1, 0, -1, -1, -1])  # frequencies 0, 1, 2, 3, -4, -3, -2, -1
     gain = torch.tensor([9.0, 4.0, 3.0, 2.0, 1.5, 1.0, 0.2, -1.0])
     theta = project(respond(gain, budget=3), 3)
     other = torch.full_like(gain, 3 / 8, dtype=torch.float64)
     for _ in range(2000):
-        other = project(other.double() + 0.05 * (gain / 3.0 - 2.0 * (other - 0.5)), 3)
+        other = project(other.double() + 0.05 * (gain / 3.0 + 4.0 * field - 2.0 * (other - 0.5)), 3)
     torch.testing.assert_close(theta.double(), other, atol=1e-3, rtol=0)
 
 
@@ -166,11 +167,14 @@ def test_no_gain_at_all_is_no_reason_to_break():
 
 
 def test_units_that_are_always_acquired_take_their_place_in_the_ranking():
-    """With a budget of 3 of which one is taken, the second best of the others is marginal."""
+    """With a budget of 3 of which one is taken, the second best of the others is marginal.
+
+    At a temperature of 2 the field adds 0.2 to the frequencies 1 and 2, and takes it from -2 and -1.
+    """
     gain = torch.tensor([0.0, 8.0, 4.0, 2.0, 1.0])
     always = torch.tensor([True, False, False, False, False])
     proposal = respond(gain, 3, always=always)
-    torch.testing.assert_close(proposal, torch.tensor([1.5, 1.5, 1.0, 0.75, 0.625]))
+    torch.testing.assert_close(proposal, torch.tensor([1.5, 1.7, 1.2, 0.55, 0.425]))
 
 
 # The warning of the published rule

@@ -1,4 +1,4 @@
-"""Magnitudes and products of complex numbers, so that a step of the learner spends its time on Fourier transforms."""
+"""Magnitudes and products of complex numbers, made so that a step spends its time on Fourier transforms."""
 
 from typing import Any
 

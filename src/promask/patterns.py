@@ -120,6 +120,20 @@ class Pattern:
         block[tuple(slice(start, start + width) for start in starts)] = True
         return block
 
+    def half(self) -> Shaped[Tensor, "*units"]:
+        """1 in one half of k-space, -1 at the conjugate twins of these units, and 0 for units without a twin.
+
+        >>> Pattern((4, 6), free=(1,)).half()
+        tensor([ 0., -1., -1.,  0.,  1.,  1.])
+        """
+        result = torch.zeros(self.unit_shape)
+        for position, n in enumerate(self.unit_shape):
+            frequency = torch.arange(n) - n // 2
+            side = torch.where(2 * frequency == -n, 0, frequency).sign().to(result.dtype)
+            along = side.reshape([-1 if p == position else 1 for p in range(result.ndim)]).expand(self.unit_shape)
+            result = torch.where(result == 0, along, result)
+        return result
+
     def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
         """The `count` units of largest value.
 

@@ -63,7 +63,7 @@ def learn(
 
     began = time.perf_counter()
     samples = Samples(chosen, device)
-    start = starting_probabilities(init, samples, pattern, budget)
+    start = starting_probabilities(init, samples, pattern)
     ensemble = optimise_members(samples, pattern, task, config, start, on_step)
     about = {
         "data": {

@@ -18,8 +18,10 @@ from promask.projection import project
 from promask.rules import RULES, Conditions
 from promask.types import UnitMask, Units
 
-STEADY = 0.005
+STEADY = 0.002
 """The share of the mode's units that may still change hands when it is said to change no longer."""
+UNDECIDED = 0.1
+"""The most undecided units, as a share of the mode's, for this to be said: 4 theta (1 - theta), summed."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def optimise(
     )
     rule = RULES[config.rule](conditions)
     batches = index_batches(len(samples), config.batch_size, generator(config.seed, member, "batches"))
-    watch = ModeWatch(target, config.patience, config.steps)
+    watch = ModeWatch(target, config.patience)
     history = History()
 
     for step in range(1, config.steps + 1):
@@ -141,16 +143,19 @@ def constrain(theta: Units, budget: float, always: UnitMask) -> Units:
 class ModeWatch:
     """Looks at the mode every `patience` steps, and tells when it is the same as the last time; 0: never.
 
-    It looks away at first, when many units are still undecided.
+    It looks away while many units are undecided: what they will do may turn others.
     """
 
-    def __init__(self, budget: int, patience: int, steps: int) -> None:
-        self.budget, self.patience, self.first = budget, patience, 0.6 * steps
+    def __init__(self, budget: int, patience: int) -> None:
+        self.budget, self.patience = budget, patience
         self.last: torch.Tensor | None = None
 
     def is_steady(self, theta: Units, step: int) -> bool:
         """Whether at most a share of `STEADY` of the mode's units changed hands since the last look."""
-        if self.patience == 0 or step % self.patience or step < self.first:
+        if self.patience == 0 or step % self.patience:
+            return False
+        if float((4 * theta * (1 - theta)).sum()) > UNDECIDED * self.budget:
+            self.last = None
             return False
         chosen = torch.zeros(theta.numel(), dtype=torch.bool, device=theta.device)
         chosen[theta.flatten().topk(self.budget).indices] = True

@@ -11,39 +11,32 @@ from promask.files import read_array
 from promask.fourier import fft_order
 from promask.learning.batches import Samples
 from promask.patterns import Pattern
-from promask.projection import project
 from promask.types import Units
-
-SPREAD = 1.0
-"""The standard deviation of the logarithm of the random factors of an energy start."""
 
 Start = Callable[[torch.Generator], Units]
 """Draws the probabilities that a member starts from, one per unit, in FFT order."""
 
 
-def starting_probabilities(init: Any, samples: Samples, pattern: Pattern, budget: int) -> Start:
-    """`uniform`: theta from U(0, 1). `energy`: around the closed form. Anything else: the same for all members."""
+def starting_probabilities(init: Any, samples: Samples, pattern: Pattern) -> Start:
+    """`uniform`: from U(0, 1), for each member its own. `energy`: the same numbers in the order of the energy."""
     like = samples.targets
     if isinstance(init, str) and init == "uniform":
         return lambda generator: torch.rand(pattern.unit_shape, generator=generator, dtype=like.dtype)
     if isinstance(init, str) and init == "energy":
-        energy = samples.mean_energy(pattern).cpu()
-        return lambda generator: from_energy(energy, budget, generator)
-    probabilities = given(init, pattern)
+        probabilities = by_rank(samples.mean_energy(pattern))
+    else:
+        probabilities = given(init, pattern)
     return lambda generator: probabilities
 
 
-def from_energy(energy: Units, budget: int, generator: torch.Generator) -> Units:
-    """Likely where there is much energy, undecided around the closed form's last unit, and within the budget.
+def by_rank(energy: Units) -> Units:
+    """Probabilities spread evenly from 0 to 1, as those of a uniform start are, in the order of the energies.
 
-    The energies are multiplied by random factors. Real images have conjugate twins of equal energy, and a start
-    that is as symmetric as they are would take long to find out that one of two twins may do for both.
+    >>> by_rank(torch.tensor([3.0, 100.0, 5.0, 4.0]))
+    tensor([0.1250, 0.8750, 0.6250, 0.3750])
     """
-    factors = torch.randn(energy.shape, generator=generator, dtype=energy.dtype).mul_(SPREAD).exp_()
-    energy = energy * factors
-    marginal = energy.flatten().kthvalue(energy.numel() - budget + 1).values
-    ratio = energy / marginal.clamp_min(torch.finfo(energy.dtype).tiny)
-    return project(ratio.clamp_max(1e6) - 0.5, budget)
+    ranks = energy.flatten().argsort().argsort().reshape(energy.shape)
+    return (ranks.to(energy.dtype) + 0.5) / energy.numel()
 
 
 def given(init: Any, pattern: Pattern) -> Units:

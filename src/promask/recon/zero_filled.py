@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from jaxtyping import Complex, Shaped
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable

@@ -3,7 +3,7 @@
 A new rule is one file and one line in the table.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from promask.rules.published import Published
 from promask.rules.response import BestResponse
@@ -11,4 +11,4 @@ from promask.rules.rule import Conditions, Rule
 
 __all__ = ["RULES", "BestResponse", "Conditions", "Published", "Rule"]
 
-RULES: Mapping[str, Callable[[Conditions], Rule]] = {"response": BestResponse, "published": Published}
+RULES: dict[str, Callable[[Conditions], Rule]] = {"response": BestResponse, "published": Published}

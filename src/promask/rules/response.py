@@ -3,11 +3,16 @@
 The probabilities that maximise the total gain, less a quadratic penalty for being certain, are clip(1/2 + (gain -
 lambda) / temperature, 0, 1), with the lambda that keeps the budget: the projection. Gains are measured in units of
 the marginal gain, that of the last unit that the budget pays for, so the scale of the images cancels.
+
+The spectrum of a real image repeats itself: two conjugate twins tell the same. Near the margin one of them is
+enough, but it matters that the chosen ones lie on the same side, as in partial Fourier imaging, and a pair cannot
+know which side the others take. A weak field prefers one half of k-space; it fades with the temperature.
 """
 
 import torch
 
 from promask import schedules
+from promask.fourier import fft_order
 from promask.rules.gains import Gains
 from promask.rules.rule import Conditions
 from promask.sampling import bernoulli
@@ -17,6 +22,8 @@ TEMPERATURES = (2.0, 0.1)
 """First and last, in marginal gains: how far around the margin units are undecided."""
 NOVELTIES = (0.2, 0.03)
 """First and last: the weight of a new step in the running mean of the gains."""
+FIELD = 0.1
+"""By how much one half of k-space is preferred, times the temperature: from 0.2 down to 0.01."""
 LARGEST = 1e6
 """Beyond the reach of the projection's clipping, and finite."""
 
@@ -27,6 +34,8 @@ class BestResponse:
     def __init__(self, conditions: Conditions) -> None:
         self.conditions = conditions
         self.gains = Gains(conditions.energy)
+        half = fft_order(conditions.pattern.half(), len(conditions.pattern.free))
+        self.field = FIELD * half.to(conditions.energy)
         self.theta = conditions.energy  # until the first step begins
         self.step = 0
 
@@ -49,8 +58,9 @@ class BestResponse:
         gain = self.gains.estimate(self.theta, self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
         gain = torch.where(self.conditions.always, gain.max(), gain)
         marginal = gain.flatten().kthvalue(gain.numel() - self.conditions.budget + 1).values
-        unit = (marginal.abs() * self._scheduled(TEMPERATURES)).clamp_min(torch.finfo(gain.dtype).tiny)
-        return (gain / unit + 0.5).clamp(-LARGEST, LARGEST)
+        temperature = self._scheduled(TEMPERATURES)
+        unit = (marginal.abs() * temperature).clamp_min(torch.finfo(gain.dtype).tiny)
+        return (0.5 + temperature * self.field + gain / unit).clamp(-LARGEST, LARGEST)
 
     def _scheduled(self, ends: tuple[float, float]) -> float:
         return schedules.geometric(self.step, self.conditions.steps, *ends)

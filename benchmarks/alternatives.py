@@ -1,0 +1,236 @@
+"""Other ways to learn a mask, all with as many reconstructions: the tables of docs/alternatives.md.
+
+python -m benchmarks.alternatives FOLDER --loss mse --out runs/alternatives-mse.json
+
+Everything here is judged on patients that are held out of the learning part. The held-out part of
+benchmarks/quality.py is not looked at.
+"""
+
+import argparse
+import itertools
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.quality import FILES
+from promask import schedules
+from promask.baselines import baseline_mask
+from promask.data import choose_part, load
+from promask.evaluation import evaluate
+from promask.fourier import centred, fft_order
+from promask.learning.batches import Samples
+from promask.learning.learn import learn
+from promask.learning.step import Task, backpropagate
+from promask.patterns import Pattern
+from promask.rules import RULES, BestResponse, Conditions, Published, Rule
+from promask.sampling import uniform
+from promask.tasks import Reconstruction
+from promask.types import Mask, SampleSet, Spectra, UnitDraws, Units
+
+RATES = (0.15, 0.015)
+"""Of steps in units of the marginal gain: first and last."""
+
+
+def scaled_step(conditions: Conditions, gain: Units, step: int) -> Units:
+    """A step along the gains, in units of the marginal gain and clipped to 3 of them."""
+    marginal = gain.flatten().kthvalue(gain.numel() - conditions.budget + 1).values.abs()
+    return schedules.geometric(step, conditions.steps, *RATES) * (gain / marginal).clamp(-3, 3)
+
+
+class GumbelScaledStep(Published):
+    """The gradient of the paper, and a step scaled by the budget instead of Adam's."""
+
+    step = 0
+
+    def propose(self) -> Units:
+        """A step against the mean gradient."""
+        self.step += 1
+        return self.theta + scaled_step(self.conditions, -torch.as_tensor(self.total / self.count), self.step)
+
+
+class TrapezoidScaledStep(BestResponse):
+    """The mean of the derivatives at m = 0 and at m = 1, each averaged over the masks that have it (ReinMax)."""
+
+    def begin(self, theta: Units, step: int) -> float:
+        """Forget the sums of the step before."""
+        self.sums = torch.zeros(4, *theta.shape)
+        return super().begin(theta, step)
+
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
+        """Sums for both values of each unit."""
+        parts = (masks * gradients, masks, (1 - masks) * gradients, 1 - masks)
+        self.sums += torch.stack([part.sum(0) for part in parts])
+
+    def propose(self) -> Units:
+        """A step along minus the mean of both; where only one was drawn, that one."""
+        drawn, times_drawn, undrawn, times_undrawn = self.sums
+        both = torch.stack((drawn / times_drawn, undrawn / times_undrawn))
+        return self.theta + scaled_step(self.conditions, -both.nanmean(0), self.step)
+
+
+class DifferenceScaledStep(BestResponse):
+    """The gains of the default rule, and a step along them instead of the response."""
+
+    def propose(self) -> Units:
+        """From the probabilities before."""
+        return self.theta + scaled_step(self.conditions, self._gain(), self.step)
+
+    def _gain(self) -> Units:
+        return self.gains.estimate(self.theta, 1.0 if self.step == 1 else 0.2)
+
+
+class MirrorDescent(DifferenceScaledStep):
+    """The gains of the default rule, and a step of the log odds: mirror descent with the entropy."""
+
+    def propose(self) -> Units:
+        """The log odds after the step, all shifted until the budget is kept."""
+        odds = torch.logit(self.theta.double(), eps=1e-6)
+        odds += 10 * scaled_step(self.conditions, self._gain(), self.step).double()
+        low, high = float(odds.min()) - 50, float(odds.max()) + 50
+        for _ in range(60):
+            shift = (low + high) / 2
+            kept = float(torch.sigmoid(odds - shift).sum()) <= self.conditions.budget
+            low, high = (low, shift) if kept else (shift, high)
+        return torch.sigmoid(odds - high).to(self.theta.dtype)
+
+
+class Antithetic(BestResponse):
+    """The default rule with masks in pairs, drawn from u and 1 - u."""
+
+    def draw(self, count: int) -> UnitDraws:
+        """Every second mask mirrors the one before."""
+        half = uniform(((count + 1) // 2, *self.theta.shape), self.theta, self.conditions.generator)
+        random = torch.stack((half, 1 - half), 1).flatten(0, 1)[:count]
+        return (random < self.theta).to(self.theta.dtype)
+
+
+class NoField(BestResponse):
+    """The default rule without the field that prefers one half of k-space."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        super().__init__(conditions)
+        self.field = torch.zeros_like(self.field)
+
+
+class Derivative(BestResponse):
+    """The default rule with derivatives in place of differences: no curvature."""
+
+    mean: torch.Tensor | None = None
+
+    def propose(self) -> Units:
+        """The response to the running mean of the derivatives."""
+        slope = -self.gains.sums[0] / self.gains.count
+        self.mean = slope if self.mean is None else torch.lerp(self.mean, slope, 0.2)
+        self.gains.estimate = lambda theta, novelty: self.mean  # type: ignore[method-assign]
+        return super().propose()
+
+
+def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Task, images: int = 128) -> Mask:
+    """Swap acquired units of least gain for others of most gain, while this lowers the loss of `images` images."""
+    samples = Samples(train, torch.device("cpu"))
+    indices = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))[:images]
+    curvature = samples.mean_energy(pattern) / samples.targets[0].numel()
+    units = fft_order(pattern.restrict(mask), len(pattern.free)).to(curvature)
+
+    def look(units: Units) -> tuple[float, Units]:
+        loss, gradient = 0.0, torch.zeros_like(units)
+        for piece in samples.pieces(indices):
+            result = backpropagate(units.expand(len(piece.targets), *units.shape), piece, pattern, task)
+            loss, gradient = loss + float(result.loss), gradient + result.gradients.sum(0)
+        return loss, gradient / len(indices)
+
+    loss, gradient = look(units)
+    block = max(1, int(units.sum()) // 64)
+    while block >= 1:
+        gain = ((units - 0.5) * curvature - gradient).flatten()
+        worst = (
+            torch.where(units.flatten() > 0, gain, torch.inf).topk(4 * block, largest=False).indices.split(block)
+        )
+        best = torch.where(units.flatten() > 0, -torch.inf, gain).topk(4 * block).indices.split(block)
+        for out, into in itertools.product(worst, best):
+            trial = units.flatten().clone()
+            trial[out], trial[into] = 0, 1
+            trial_loss, trial_gradient = look(trial.reshape(units.shape))
+            if trial_loss < loss:
+                units, loss, gradient = trial.reshape(units.shape), trial_loss, trial_gradient
+                break
+        else:
+            block //= 2
+    return pattern.expand(centred(units > 0, len(pattern.free)))
+
+
+ALTERNATIVES: Mapping[str, tuple[str, Callable[[Conditions], Rule] | None]] = {
+    "Gumbel, Adam": ("published", None),
+    "Gumbel, scaled step": ("gumbel-scaled", GumbelScaledStep),
+    "trapezoid, scaled step": ("trapezoid-scaled", TrapezoidScaledStep),
+    "difference, scaled step": ("difference-scaled", DifferenceScaledStep),
+    "difference, mirror descent": ("mirror", MirrorDescent),
+    "derivative, response": ("derivative", Derivative),
+    "difference, response, no field": ("no-field", NoField),
+    "difference, response, antithetic draws": ("antithetic", Antithetic),
+    "difference, response (the default)": ("response", None),
+    "the default, then swaps": ("response", None),
+}
+
+
+def main() -> None:
+    """Learn with every alternative on every set, and print a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the three .npz files are")
+    parser.add_argument("--files", nargs="+", default=FILES)
+    parser.add_argument("--acceleration", type=float, default=8)
+    parser.add_argument("--loss", default="mse")
+    parser.add_argument("--pattern", default="2d")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", default=list(ALTERNATIVES))
+    parser.add_argument("--out", type=Path, required=True, help="where the JSON goes")
+    arguments = parser.parse_args()
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    RULES.update({name: rule for name, rule in ALTERNATIVES.values() if rule is not None})
+
+    parts = {}
+    for name in arguments.files:
+        learning, _ = choose_part(load(str(arguments.folder / f"{name}.npz")), "train", usual="train")
+        parts[name] = tuple(choose_part(learning, part, usual=part)[0] for part in ("train", "test"))
+    print(f"| | {' | '.join(arguments.files)} |\n|---|{'---|' * len(parts)}")
+    table: dict[str, dict[str, list[float]]] = {}
+    for label in arguments.only:
+        table[label] = {name: gains(label, *parts[name], arguments) for name in parts}
+        print(f"| {label} | {' | '.join(cell(values) for values in table[label].values())} |", flush=True)
+        record = {"settings": {**vars(arguments), "folder": "", "out": ""}, "gains": table}
+        arguments.out.write_text(json.dumps(record, indent=1))
+
+
+def gains(label: str, train: SampleSet, test: SampleSet, arguments: argparse.Namespace) -> list[float]:
+    """How much better than the closed form, for each seed: in PSNR, or in SSIM if that is the loss."""
+    metric = "ssim" if arguments.loss == "ssim" else "psnr"
+    pattern = Pattern.named(arguments.pattern, train.shape[1:])
+    rule, _ = ALTERNATIVES[label]
+    settings: dict[str, Any] = {"rule": rule, "loss": arguments.loss, "pattern": arguments.pattern}
+    if issubclass(RULES[rule], Published):  # type: ignore[arg-type]
+        settings |= {"annealing": "cubic", "patience": 0}
+
+    def score(mask: Mask) -> float:
+        return float(evaluate(mask, test).summary()[metric])
+
+    closed_form = score(baseline_mask("energy", train, pattern, arguments.acceleration))
+    results = []
+    for seed in range(arguments.seeds):
+        mask = learn(train, arguments.acceleration, seed=seed, **settings).mask
+        if label.endswith("swaps"):
+            mask = swapped(mask, train, pattern, Reconstruction(arguments.loss))
+        results.append(score(mask) - closed_form)
+    return results
+
+
+def cell(values: list[float]) -> str:
+    """The mean, and the range over the seeds."""
+    return f"{statistics.fmean(values):+.4f} ({min(values):+.4f} to {max(values):+.4f})"
+
+
+if __name__ == "__main__":
+    main()
