@@ -80,7 +80,7 @@ class DifferenceScaledStep(BestResponse):
         return self.theta + scaled_step(self.conditions, self._gain(), self.step)
 
     def _gain(self) -> Units:
-        return self.gains.estimate(self.theta, 1.0 if self.step == 1 else 0.2)
+        return self.gains.estimate(1.0 if self.step == 1 else 0.2)
 
 
 class MirrorDescent(DifferenceScaledStep):
@@ -125,7 +125,7 @@ class Derivative(BestResponse):
         """The response to the running mean of the derivatives."""
         slope = -self.gains.sums[0] / self.gains.count
         self.mean = slope if self.mean is None else torch.lerp(self.mean, slope, 0.2)
-        self.gains.estimate = lambda theta, novelty: self.mean  # type: ignore[method-assign]
+        self.gains.estimate = lambda novelty: self.mean  # type: ignore[method-assign]
         return super().propose()
 
 

@@ -235,7 +235,7 @@ def test_members_differ_in_their_batches_and_their_noise():
     """From one start, with one image to choose from or with full masks, so that only the other is random."""
     images = smooth_images(20, size=(12, 10), dtype=torch.complex64)
     start = torch.full((12, 10), 0.5)
-    by_noise = learn(images[:1], 4, steps=1, batch_size=1, members=3, init=start)
+    by_noise = learn(images[:1], 4, steps=1, batch_size=2, members=3, init=start)
     assert len({losses[0] for losses in by_noise.history["member_loss"]}) == 3
     seen = []
 
@@ -274,6 +274,7 @@ def test_a_single_member_has_no_variance():
         ({"stepz": 3}, "Unknown setting 'stepz'"),
         ({"annealing": "slow"}, "annealing must be cubic or linear or none"),
         ({"exploration": 0.7, "exploitation": 0.7}, "add up to more than 1"),
+        ({"batch_size": 1}, "batch-size times samples must be at least 2"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
         ({"init": torch.full((16, 12), 2.0)}, "from 0 to 1"),
         ({"init": torch.full((16, 12), float("nan"))}, "from 0 to 1"),

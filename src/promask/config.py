@@ -90,6 +90,8 @@ class Config:
                 raise InputError(f"{name.replace('_', '-')} must be {wanted}, but is {value!r}.")
         if self.pattern == "3d":
             object.__setattr__(self, "volumes", True)
+        if self.rule == "response" and self.batch_size * self.samples < 2:
+            raise InputError("The rule 'response' compares masks: batch-size times samples must be at least 2.")
         if self.exploration + self.exploitation > 1:
             raise InputError(
                 f"exploration and exploitation are shares of the steps, but {self.exploration:g} and "

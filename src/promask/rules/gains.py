@@ -18,10 +18,6 @@ FIT_MEMORY = 0.9
 """The weight of the past in the fitted factors."""
 SHARED = 1e-3
 """How much all the others count in the fit of a group."""
-MOST_CORRECTION = 2 / 3
-"""The largest share of an undrawn unit's derivative that its curvature may take away; a half if the best value of
-the unit is 1. A loss such as SSIM flattens out for the strongest units, for which a group that has little evidence
-of its own sees far too much curvature. They must not look harmful for that."""
 
 
 class Gains:
@@ -31,7 +27,7 @@ class Gains:
         self.energy = energy
         self.curvature = GroupedRatio(energy)
         self.sums = torch.zeros(4, *energy.shape, dtype=energy.dtype, device=energy.device)
-        self.means = torch.zeros(3, *energy.shape, dtype=energy.dtype, device=energy.device)
+        self.unexplained = torch.zeros_like(energy)
         self.count = 0
 
     def begin(self) -> None:
@@ -49,17 +45,15 @@ class Gains:
             acquired.addcmul_(mask, energy)
         self.count += len(masks)
 
-    def estimate(self, theta: Units, novelty: float) -> Units:
-        """The gains, in which this step has a weight of `novelty`; `theta` is what the masks were drawn from."""
+    def estimate(self, novelty: float) -> Units:
+        """The gains, in which this step has a weight of `novelty`."""
         slope, drawn_slope, total, acquired = self.sums / self.count
-        # E[(m - theta) dL/dm] = theta (1 - theta) c: no unit needs to be drawn both ways.
-        curvature, doubt = self.curvature(drawn_slope - theta * slope, theta * (1 - theta) * total)
+        # Where dL/dm = (a + factor * m) E in every image, the factor is the ratio of these two.
+        share = acquired / total.clamp_min(torch.finfo(total.dtype).tiny)
+        curvature = self.curvature(drawn_slope - share * slope, (1 - share) * acquired)
         unexplained = slope + curvature * (total - acquired)
-        self.means.lerp_(torch.stack((unexplained, acquired, slope - drawn_slope)), novelty)
-        mean_unexplained, mean_acquired, mean_undrawn_slope = self.means
-        of_undrawn = (curvature / 2) * (self.energy - mean_acquired)
-        most = MOST_CORRECTION * (-mean_undrawn_slope).clamp_min(0)
-        return (curvature / 2) * self.energy - mean_unexplained + doubt * (of_undrawn - most).clamp_min(0)
+        self.unexplained.lerp_(unexplained, novelty)
+        return (curvature / 2) * self.energy - self.unexplained
 
 
 class GroupedRatio:
@@ -75,15 +69,14 @@ class GroupedRatio:
         self.above = torch.zeros(int(self.group.max()) + 1, dtype=energy.dtype, device=energy.device)
         self.below = torch.zeros_like(self.above)
 
-    def __call__(self, above: Units, below: Units) -> tuple[Units, Units]:
-        """Take note of both, and give for each unit the ratio so far, and how much of it is owed to the others."""
+    def __call__(self, above: Units, below: Units) -> Units:
+        """Take note of both, and give the ratio so far for each unit."""
         self.above = torch.lerp(self._sums(above), self.above, FIT_MEMORY)
         self.below = torch.lerp(self._sums(below), self.below, FIT_MEMORY)
         all_above, all_below = SHARED * self.above.sum(), SHARED * self.below.sum()
         smallest = torch.finfo(above.dtype).tiny
-        evidence = (self.below + all_below).clamp_min(smallest)
-        ratio, doubt = (self.above + all_above) / evidence, all_below / evidence
-        return ratio[self.group].reshape(above.shape), doubt[self.group].reshape(above.shape)
+        ratio = (self.above + all_above) / (self.below + all_below).clamp_min(smallest)
+        return ratio[self.group].reshape(above.shape)
 
     def _sums(self, values: Units) -> torch.Tensor:
         return torch.zeros_like(self.above).index_add_(0, self.group, values.flatten())

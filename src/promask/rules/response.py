@@ -55,7 +55,7 @@ class BestResponse:
 
     def propose(self) -> Units:
         """The best response to the gains known so far."""
-        gain = self.gains.estimate(self.theta, self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
+        gain = self.gains.estimate(self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
         gain = torch.where(self.conditions.always, gain.max(), gain)
         marginal = gain.flatten().kthvalue(gain.numel() - self.conditions.budget + 1).values
         temperature = self._scheduled(TEMPERATURES)
