@@ -120,7 +120,7 @@ def test_groups_have_a_curvature_of_their_own():
     gains.begin()
     masks = bernoulli(torch.full_like(energy, 0.5), 64, seeded())
     gains.observe(masks, factor * energy * (masks - 0.8), energy.expand_as(masks))
-    torch.testing.assert_close(gains.estimate(novelty=1.0), 0.3 * factor * energy, rtol=0.1, atol=0)
+    torch.testing.assert_close(gains.estimate(novelty=1.0), 0.3 * factor * energy, rtol=0.2, atol=0)
 
 
 def test_the_mean_energy_of_the_data_replaces_that_of_the_batch():

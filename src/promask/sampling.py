@@ -60,13 +60,14 @@ class StraightThroughGumbel:
 
     def __init__(self, probabilities: Units, temperature: float) -> None:
         complement = 1 - probabilities
-        self.log_odds = torch.log(probabilities + TINY) - torch.log(complement + TINY)
+        log_odds = torch.log(probabilities + TINY) - torch.log(complement + TINY)
+        self.cooled_odds = log_odds / temperature
         self.slope = (1 / (probabilities + TINY) + 1 / (complement + TINY)) / temperature
         self.temperature = temperature
 
     def __call__(self, noise: UnitDraws) -> Draws:
         """Masks and slopes, one for each noise."""
-        score = self.log_odds + noise
+        score = torch.add(self.cooled_odds, noise, alpha=1 / self.temperature)
         masks = torch.ge(score, 0, out=torch.empty_like(score))
-        soft = score.div_(self.temperature).sigmoid_()
-        return Draws(masks, torch.addcmul(soft, soft, soft, value=-1).mul_(self.slope))
+        soft = score.sigmoid_()
+        return Draws(masks, soft.addcmul_(soft, soft, value=-1).mul_(self.slope))
