@@ -4,12 +4,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
+from benchmarks.alternatives import ALTERNATIVES, swapped
 from benchmarks.igs import igs
+from benchmarks.scale import row
 
-from helpers import samples_of, smooth_images
+from helpers import samples_of, seeded, smooth_images
+from promask import learn
+from promask.data import from_images
+from promask.evaluation import evaluate
 from promask.fourier import from_spectrum
 from promask.patterns import Pattern
+from promask.rules import RULES, Published
 from promask.tasks import Reconstruction
 
 ROOT = Path(__file__).parents[1]
@@ -46,3 +53,34 @@ def test_greedy_lines_add_the_line_of_steepest_descent():
     steps = torch.eye(8, dtype=torch.float64) * 1e-6
     slopes = torch.tensor([loss(lines + step) - loss(lines - step) for step in steps])
     assert int((after & ~before).nonzero()) == int(slopes.masked_fill(before, torch.inf).argmin())
+
+
+# The alternatives to the default rule
+
+
+@pytest.mark.parametrize("rule", [rule for _, rule in ALTERNATIVES.values() if rule is not None])
+def test_every_alternative_learns(rule, monkeypatch):
+    """Each is far better than a random mask, at its own cost in steps."""
+    monkeypatch.setitem(RULES, "alternative", rule)
+    images = smooth_images(8, size=(16, 16), dtype=torch.complex64, phase=False)
+    settings = {"annealing": "cubic", "patience": 0} if issubclass(rule, Published) else {}
+    run = learn(images, 4, rule="alternative", steps=60, **settings)
+    random = run.distribution.pattern.largest(torch.rand(16, 16, generator=seeded()), 64)
+    assert evaluate(run.mask, images).summary()["nmse"] < 0.7 * evaluate(random, images).summary()["nmse"]
+
+
+def test_swaps_lower_the_loss_and_keep_the_budget():
+    data = from_images(smooth_images(6, size=(16, 12), dtype=torch.complex64))
+    pattern = Pattern((16, 12), (0, 1))
+    mask = pattern.largest(torch.rand(16, 12, generator=seeded()), 48)
+    better = swapped(mask, data, pattern, Reconstruction("mse"))
+    assert better.sum() == mask.sum()
+    assert evaluate(better, data).summary()["nmse"] < 0.9 * evaluate(mask, data).summary()["nmse"]
+
+
+def test_the_scale_of_the_images_defeats_the_published_rule_only():
+    cells = row(16, 1.0, steps=20).strip("| ").split(" | ")
+    assert cells[:2] == ["16", "1"]
+    assert float(cells[2]) < -5
+    assert cells[3] == "yes"
+    assert float(cells[4]) > 0

@@ -78,9 +78,9 @@ def learn(
     init: Annotated[
         str | None,
         _setting(
-            "energy|uniform|FILE",
-            "Where to start: at the energy of the data, at random, or at probabilities: a .npy file or a run.",
-            "energy; paper: uniform",
+            "uniform|energy|FILE",
+            "Where to start: at random, in the order of the energy, or at probabilities: a .npy file or a run.",
+            "uniform",
         ),
     ] = None,
     centre: Annotated[
