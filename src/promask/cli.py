@@ -78,9 +78,9 @@ def learn(
     init: Annotated[
         str | None,
         _setting(
-            "uniform|energy|FILE",
-            "Where to start: at random, in the order of the energy, or at probabilities: a .npy file or a run.",
-            "uniform",
+            "energy|uniform|FILE",
+            "Where to start: in the order of the energy, at random, or at probabilities: a .npy file or a run.",
+            "energy; paper: uniform",
         ),
     ] = None,
     centre: Annotated[

@@ -23,6 +23,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "samples": 1,
         "members": 1,
         "rule": "response",
+        "init": "energy",
         "annealing": "none",
         "patience": 10,
     },

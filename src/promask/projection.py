@@ -36,8 +36,13 @@ def project(theta: Units, budget: float) -> Units:
     remaining = budget - int((exact >= 1).sum())
     shifted = (exact - _threshold(undecided, remaining)).clamp(0, 1)
 
-    result = shifted.to(theta.dtype)
-    return torch.where(result > shifted, torch.nextafter(result, torch.zeros_like(result)), result)
+    return rounded_down(shifted, theta.dtype)
+
+
+def rounded_down(exact: Units, dtype: torch.dtype) -> Units:
+    """The nearest numbers of this type that are not larger; for numbers from 0 on."""
+    result = exact.to(dtype)
+    return torch.where(result > exact, torch.nextafter(result, torch.zeros_like(result)), result)
 
 
 def _largest(values: Units, rank: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from promask.learning.loop import History, OnStep, optimise
 from promask.learning.start import Start
 from promask.learning.step import Task
 from promask.patterns import Pattern
-from promask.projection import project
+from promask.projection import rounded_down
 from promask.types import Units
 
 
@@ -37,6 +37,5 @@ def optimise_members(
         optimise(samples, pattern, task, config, start, member, on_step) for member in range(config.members)
     ]
     stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)
-    # Each member keeps the budget; the projection makes sure that rounding the mean does not lift it above.
-    mean = project(stacked.mean(0).to(members[0][0].dtype), pattern.budget(config.acceleration))
+    mean = rounded_down(stacked.mean(0), members[0][0].dtype)  # each member keeps the budget, and so does the mean
     return Ensemble(mean, stacked.var(0, correction=0).to(mean.dtype), [history for _, history in members])
