@@ -64,7 +64,7 @@ def test_every_alternative_learns(rule, monkeypatch):
     monkeypatch.setitem(RULES, "alternative", rule)
     images = smooth_images(8, size=(16, 16), dtype=torch.complex64, phase=False)
     settings = {"annealing": "cubic", "patience": 0} if issubclass(rule, Published) else {}
-    run = learn(images, 4, rule="alternative", steps=60, **settings)
+    run = learn(images, 4, rule="alternative", steps=60, init="uniform", **settings)
     random = run.distribution.pattern.largest(torch.rand(16, 16, generator=seeded()), 64)
     assert evaluate(run.mask, images).summary()["nmse"] < 0.7 * evaluate(random, images).summary()["nmse"]
 
