@@ -26,6 +26,7 @@ from promask.learning.batches import Samples
 from promask.learning.learn import learn
 from promask.learning.step import Task, backpropagate
 from promask.patterns import Pattern
+from promask.projection import nth_largest
 from promask.rules import RULES, BestResponse, Conditions, Published, Rule
 from promask.sampling import uniform
 from promask.tasks import Reconstruction
@@ -37,7 +38,7 @@ RATES = (0.15, 0.015)
 
 def scaled_step(conditions: Conditions, gain: Units, step: int) -> Units:
     """A step along the gains, in units of the marginal gain and clipped to 3 of them."""
-    marginal = gain.flatten().kthvalue(gain.numel() - conditions.budget + 1).values.abs()
+    marginal = nth_largest(gain, conditions.budget).abs()
     return schedules.geometric(step, conditions.steps, *RATES) * (gain / marginal).clamp(-3, 3)
 
 
@@ -125,7 +126,7 @@ class Derivative(BestResponse):
         """The response to the running mean of the derivatives."""
         slope = -self.gains.sums[0] / self.gains.count
         self.mean = slope if self.mean is None else torch.lerp(self.mean, slope, 0.2)
-        self.gains.estimate = lambda novelty: self.mean  # type: ignore[method-assign]
+        self.gains.estimate = lambda novelty: self.mean
         return super().propose()
 
 
@@ -211,7 +212,7 @@ def gains(label: str, train: SampleSet, test: SampleSet, arguments: argparse.Nam
     pattern = Pattern.named(arguments.pattern, train.shape[1:])
     rule, _ = ALTERNATIVES[label]
     settings: dict[str, Any] = {"rule": rule, "loss": arguments.loss, "pattern": arguments.pattern}
-    if issubclass(RULES[rule], Published):  # type: ignore[arg-type]
+    if issubclass(RULES[rule], Published):
         settings |= {"annealing": "cubic", "patience": 0}
 
     def score(mask: Mask) -> float:

@@ -20,7 +20,7 @@ ACCELERATIONS = (4, 16)
 
 def brains(scale: float) -> ArraySet:
     """Ten slices of the built-in brain in 64 x 64 pixels, with this largest value."""
-    images = torch.nn.functional.avg_pool2d(load("brain").images[::6, :, :192, :192].float(), 3)  # type: ignore[attr-defined]
+    images = torch.nn.functional.avg_pool2d(load("brain").images[::6, :, :192, :192].float(), 3)
     return from_images(scale * images / images.max())
 
 

@@ -60,7 +60,7 @@ def test_greedy_lines_add_the_line_of_steepest_descent():
 
 @pytest.mark.parametrize("rule", [rule for _, rule in ALTERNATIVES.values() if rule is not None])
 def test_every_alternative_learns(rule, monkeypatch):
-    """Each is far better than a random mask, at its own cost in steps."""
+    """Each is far better than a random mask."""
     monkeypatch.setitem(RULES, "alternative", rule)
     images = smooth_images(8, size=(16, 16), dtype=torch.complex64, phase=False)
     settings = {"annealing": "cubic", "patience": 0} if issubclass(rule, Published) else {}

@@ -29,6 +29,7 @@ ROWS = [
     "evaluation",
     "report",
     "demo",
+    "terminal",
     "cli",
     "__main__",
     "__init__",

@@ -92,7 +92,7 @@ def test_the_centre_is_always_acquired_and_counted():
 
 @pytest.mark.parametrize("init", ["uniform", "energy"])
 def test_named_starts(init):
-    """Members start apart, and a start from the energy is better than chance before anything is learned."""
+    """Members draw masks of their own, and a start from the energy has its largest value at the centre."""
     images = smooth_images(4, dtype=torch.complex64)
     first = []
     learn(images, 4, init=init, members=2, steps=1, on_step=lambda progress: first.append(progress.loss))

@@ -1,23 +1,24 @@
-"""The command line: parse, call the library, show progress. Everything heavy is imported when it is needed."""
+"""The command line: parse, and call the library. Everything heavy is imported when it is needed."""
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from typer.exceptions import TyperException
 
 from promask.errors import InputError
-
-if TYPE_CHECKING:
-    from promask.learning.loop import Progress
-    from promask.learning.run import Run
+from promask.terminal import (
+    count,
+    messages,
+    metrics_table,
+    output,
+    print_json,
+    progress_bar,
+    show_run,
+    warnings_as_sentences,
+)
 
 app = typer.Typer(
     help="Learn where to sample k-space.",
@@ -25,10 +26,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 INTERRUPTED = 130
-output, messages = (
-    Console(soft_wrap=True, highlight=False),
-    Console(stderr=True, soft_wrap=True, highlight=False),
-)
 
 DATA_HELP = "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase), or a .npz or .npy file."
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
@@ -137,14 +134,14 @@ def learn(
     volumes = Config.preset(preset, **settings).volumes
     check_destination(out)
     data_set = load(data, volumes)
-    with _progress_bar() as on_step, _warnings_as_sentences():
+    with progress_bar() as on_step, warnings_as_sentences():
         run = learn_mask(data_set, preset=preset, on_step=on_step, **settings)
     run.save(out)  # before anything else can go wrong
     other_part = {"train": "test", "test": "train"}.get(run.about["data"]["part"], "all")
     run = run.noting(evaluation=evaluate(run.mask, data_set, other_part).summary())
     run.save(out)
     write_report(run, out)
-    _show_run(run, out, as_json)
+    show_run(run, out, as_json)
 
 
 @app.command()
@@ -163,11 +160,11 @@ def evaluate(
 
     summary = evaluate_mask(read_mask(mask), data, part).summary()
     if as_json:
-        _print_json(summary)
+        print_json(summary)
     else:
-        output.print(_metrics_table({str(mask): summary}))
+        output.print(metrics_table({str(mask): summary}))
         output.print(
-            f"{_count(summary['images'], 'sample')} of {data} ({summary['part']}), zero-filled; each scaled by "
+            f"{count(summary['images'], 'sample')} of {data} ({summary['part']}), zero-filled; each scaled by "
             f"the range of its target and clipped to it, SSIM with a 7 x 7 Gaussian window."
         )
 
@@ -211,9 +208,9 @@ def demo(
     """Learn a x8 mask on the built-in brain and compare it with other masks on held-out slices."""
     from promask.demo import run_demo
 
-    with _progress_bar() as on_step:
+    with progress_bar() as on_step:
         result = run_demo(out, on_step)
-    output.print(_metrics_table(result.evaluations))
+    output.print(metrics_table(result.evaluations))
     output.print(
         f"{result.images} held-out slices of the built-in brain, zero-filled, every mask of the same size; "
         f"± is the spread over {result.draws} random masks."
@@ -241,7 +238,8 @@ def options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors that a user can mend are one sentence and exit status 2."""
     # Threads that wait for each other in a busy loop take the cores from one another when two runs share a
-    # machine: 2 runs on 2 cores take 20 times as long as one. A short wait costs next to nothing.
+    # machine: 2 runs on 2 cores take 20 times as long as one. With a short wait a run alone takes a little longer,
+    # a third more at worst (--preset paper).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     debug = "--debug" in arguments
@@ -270,93 +268,3 @@ def _axes(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(axis) for axis in text.split(","))
     except ValueError as error:
         raise InputError(f"The axes must be whole numbers such as 1 or 0,2, but are {text!r}.") from error
-
-
-@contextmanager
-def _progress_bar() -> "Iterator[Callable[[Progress], None]]":
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.3g}  budget {task.fields[budget]:.0f}"),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-        task = bar.add_task("Learning", total=None, loss=0.0, budget=0.0)
-
-        def on_step(progress: "Progress") -> None:
-            total = progress.steps * progress.members
-            done = progress.member * progress.steps + progress.step
-            bar.update(task, completed=done, total=total, loss=progress.loss, budget=progress.budget)
-
-        yield on_step
-
-
-@contextmanager
-def _warnings_as_sentences() -> "Iterator[None]":
-    """Show what the library warns of as one sentence on standard error, once."""
-    import warnings
-
-    shown: list[object] = []
-
-    def show(message: object, category: object, *_: object, **__: object) -> None:
-        if category not in shown:
-            messages.print(f"promask: {message}", markup=False)
-        shown.append(category)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
-
-
-def _show_run(run: "Run", out: Path, as_json: bool) -> None:
-    about, distribution, evaluation = run.about, run.distribution, run.about["evaluation"]
-    if as_json:
-        summary = {
-            "run": str(out),
-            "acceleration": run.acceleration,
-            "units": distribution.pattern.units,
-            "budget": distribution.budget,
-            "seconds": about["seconds"],
-            "stopped": run.history["stopped"],
-            "evaluation": evaluation,
-        }
-        _print_json(summary)
-        return
-    noun = "volume" if run.config.volumes else "image"
-    held_out = "held out" if evaluation["part"] != about["data"]["part"] else "the same that it was learned from"
-    output.print(_metrics_table({"learned": evaluation}))
-    output.print(
-        f"Learned from {_count(about['data']['images'], noun)} in {about['seconds']:.1f} s, "
-        f"{distribution.budget} of {distribution.pattern.units} units; "
-        f"measured on {_count(evaluation['images'], noun)}, {held_out}."
-    )
-    stopped = [step for step in run.history["stopped"] if step is not None]
-    if stopped:
-        output.print(f"Stopped after {max(stopped)} of {run.config.steps} steps: the mask no longer changed.")
-    output.print(f"The run is in {out}: open {out / 'report.html'}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _metrics_table(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A row for each mask; a metric may come with its spread, under the name of the metric and `_spread`."""
-    table = Table("mask", box=None, pad_edge=False)
-    for heading in ("acceleration", "PSNR (dB)", "SSIM", "NMSE"):
-        table.add_column(heading, justify="right")
-    for name, row in rows.items():
-        cells = []
-        for key, style in (("acceleration", ".4g"), ("psnr", ".2f"), ("ssim", ".4f"), ("nmse", ".5f")):
-            spread = f" ± {row[f'{key}_spread']:{style}}" if f"{key}_spread" in row else ""
-            cells.append("-" if row[key] is None else f"{row[key]:{style}}{spread}")
-        table.add_row(name, *cells)
-    return table
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    output.print(json.dumps(content), markup=False)

@@ -30,7 +30,7 @@ def project(theta: Units, budget: float) -> Units:
 
     # Only differences matter once the budget binds. The ceil(S)-th largest value is within 1 of lambda, so
     # measured from it the numbers that decide are small, however large theta is.
-    pivot = _largest(exact, math.ceil(budget))
+    pivot = nth_largest(exact, math.ceil(budget))
     exact = exact - pivot
     undecided = exact[(exact > -1) & (exact < 1)]
     remaining = budget - int((exact >= 1).sum())
@@ -45,8 +45,13 @@ def rounded_down(exact: Units, dtype: torch.dtype) -> Units:
     return torch.where(result > exact, torch.nextafter(result, torch.zeros_like(result)), result)
 
 
-def _largest(values: Units, rank: int) -> torch.Tensor:
-    return values.flatten().kthvalue(values.numel() - rank + 1).values
+def nth_largest(values: Units, n: int) -> torch.Tensor:
+    """The n-th largest value, counted from 1.
+
+    >>> nth_largest(torch.tensor([3.0, 1.0, 2.0]), 2)
+    tensor(2.)
+    """
+    return values.flatten().kthvalue(values.numel() - n + 1).values
 
 
 def _threshold(values: torch.Tensor, budget: float) -> float:

@@ -5,6 +5,7 @@ import warnings
 import torch
 
 from promask import schedules
+from promask.projection import nth_largest
 from promask.rules.rule import Conditions
 from promask.sampling import Draws, StraightThroughGumbel, logistic_noise
 from promask.types import Spectra, UnitDraws, Units
@@ -53,7 +54,7 @@ class Published:
         """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or
         so small that it will not move: the ends of the range in which images were seen to give good masks."""
         steps, rate = self.conditions.steps, self.conditions.learning_rate
-        marginal = float((-gradient).flatten().kthvalue(gradient.numel() - self.conditions.budget + 1).values)
+        marginal = float(nth_largest(-gradient, self.conditions.budget))
         reach = rate * steps * abs(marginal) / Adam.EPSILON
         if abs(marginal) > Adam.EPSILON / 2 or reach < 0.5:
             warnings.warn(

@@ -13,6 +13,7 @@ import torch
 
 from promask import schedules
 from promask.fourier import fft_order
+from promask.projection import nth_largest
 from promask.rules.gains import Gains
 from promask.rules.rule import Conditions
 from promask.sampling import bernoulli
@@ -57,7 +58,7 @@ class BestResponse:
         """The best response to the gains known so far."""
         gain = self.gains.estimate(self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
         gain = torch.where(self.conditions.always, gain.max(), gain)
-        marginal = gain.flatten().kthvalue(gain.numel() - self.conditions.budget + 1).values
+        marginal = nth_largest(gain, self.conditions.budget)
         temperature = self._scheduled(TEMPERATURES)
         unit = (marginal.abs() * temperature).clamp_min(torch.finfo(gain.dtype).tiny)
         return (0.5 + temperature * self.field + gain / unit).clamp(-LARGEST, LARGEST)
