@@ -3,8 +3,6 @@
 Whoever adds one adds a line to its table; the tests run these checks over the tables.
 """
 
-import math
-
 import numpy as np
 import torch
 
@@ -37,7 +35,9 @@ def check_pattern(pattern: Pattern):
     expanded = pattern.expand(units)
     assert expanded.shape == (2, 3, *pattern.shape)
     assert torch.equal(pattern.restrict(expanded), units)
-    assert pattern.units == math.prod(pattern.unit_shape)
+    padding = pattern.padding()
+    assert padding.shape == pattern.unit_shape
+    assert pattern.units == int((~padding).sum())
     # The adjoint of expanding sums over the axes that are not free: <E u, x> = <u, E* x>.
     units = units.double().requires_grad_()
     other = torch.rand((2, 3, *pattern.shape), generator=seeded(1), dtype=torch.float64)
@@ -67,6 +67,7 @@ def check_baseline(name: str, pattern: Pattern, data: SampleSet, acceleration: f
     assert mask.dtype == torch.bool
     assert mask.shape == pattern.shape
     assert int(pattern.restrict(mask).sum()) == pattern.budget(acceleration)
+    assert not pattern.restrict(mask)[pattern.padding()].any()
     assert torch.equal(mask, baseline_mask(name, data, pattern, acceleration, seed=0))
 
 

@@ -10,10 +10,11 @@ from promask.patterns import Pattern
 
 DATA = from_images(smooth_images(4, channels=2, size=(32, 40), dtype=torch.complex64))
 POINTS, LINES, ROWS = Pattern((32, 40), (0, 1)), Pattern((32, 40), (1,)), Pattern((32, 40), (0,))
+PADDED = Pattern((32, 40), (1,), extent=((0, 32), (3, 38)))
 
 
 @pytest.mark.parametrize("acceleration", [1, 2, 4, 7.3, 32])
-@pytest.mark.parametrize("pattern", [POINTS, LINES, ROWS], ids=["2d", "1d", "1d rows"])
+@pytest.mark.parametrize("pattern", [POINTS, LINES, ROWS, PADDED], ids=["2d", "1d", "1d rows", "padded"])
 @pytest.mark.parametrize("name", BASELINES)
 def test_properties(name, pattern, acceleration):
     if name == "equispaced" and pattern is POINTS:
@@ -32,6 +33,12 @@ def test_equispaced_lines():
         outside = torch.cat([mask[:123], mask[133:]]).nonzero().flatten()
         assert set(outside.diff().tolist()) <= {11, 12}
     assert len({tuple(mask.tolist()) for mask in masks}) > 1
+
+
+@pytest.mark.parametrize("acceleration", [2, 4, 8])
+def test_equispaced_lines_of_half_a_k_space(acceleration):
+    """The centre reaches into the padding, and the budget is kept all the same."""
+    check_baseline("equispaced", Pattern((2, 256), (1,), extent=((0, 2), (127, 256))), DATA, acceleration)
 
 
 def test_gaussian_density():

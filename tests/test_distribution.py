@@ -144,3 +144,15 @@ def test_entropy_and_mean():
     assert on_grid(torch.eye(4), 4).entropy() == 0
     lines = MaskDistribution(torch.tensor([0.2, 0.7]), Pattern((3, 2), (1,)), 1)
     torch.testing.assert_close(lines.mean(), torch.tensor([[0.2, 0.7]] * 3))
+
+
+def test_padding_is_never_drawn():
+    pattern = Pattern((2, 12), (1,), extent=((0, 2), (2, 10)))
+    theta = torch.zeros(12)
+    theta[4:6] = 1
+    distribution = MaskDistribution(theta, pattern, budget=6)  # more than the possible ones: others must help
+    for mask in [distribution.mode(), *distribution.sample_exact(20, seed=0)]:
+        assert not mask[:, pattern.padding()].any()
+        assert mask[0].sum() == 6
+    with pytest.raises(InputError, match="Padding is never acquired"):
+        MaskDistribution(torch.full((12,), 0.5), pattern, budget=6)

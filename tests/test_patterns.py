@@ -14,6 +14,8 @@ ALL = [
     Pattern((5, 6, 7), (0, 2)),
     Pattern((5, 6, 7), (1,)),
     Pattern((1, 1), (0, 1)),
+    Pattern((6, 8), (1,), extent=((0, 6), (1, 6))),
+    Pattern((6, 8), (0, 1), extent=((2, 6), (0, 5))),
 ]
 
 
@@ -88,3 +90,22 @@ def test_impossible_accelerations(acceleration):
 def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_padding_is_neither_counted_nor_chosen():
+    """fastMRI's widths: 332 of 372 columns were measured, those from 20 on."""
+    pattern = Pattern((4, 372), (1,), extent=((0, 4), (20, 352)))
+    assert pattern.units == 332
+    assert pattern.budget(4) == 83
+    assert pattern.budget(1) == 332
+    values = torch.arange(372.0)
+    chosen = pattern.largest(values, 10)
+    assert chosen.nonzero().flatten().tolist() == list(range(342, 352))
+    assert pattern.padding().nonzero().flatten().tolist() == [*range(20), *range(352, 372)]
+    assert pattern.centre(400).sum() == 332
+
+
+@pytest.mark.parametrize("extent", [((0, 6),), ((0, 6), (3, 3)), ((0, 6), (0, 9)), ((-1, 6), (0, 8))])
+def test_an_extent_that_does_not_fit(extent):
+    with pytest.raises(InputError, match="does not fit k-space of shape"):
+        Pattern((6, 8), (1,), extent)

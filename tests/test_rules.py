@@ -23,6 +23,7 @@ def conditions(units=20, budget=5, steps=10, always=None, energy=None):
         budget=budget,
         energy=torch.linspace(2, 1, units) if energy is None else energy,
         always=torch.zeros(units, dtype=torch.bool) if always is None else always,
+        never=torch.zeros(units, dtype=torch.bool),
         generator=seeded(),
     )
 

@@ -33,6 +33,8 @@ class MaskDistribution:
             )
         if not ((self.probabilities >= 0) & (self.probabilities <= 1)).all():
             raise InputError("Probabilities must be numbers from 0 to 1.")
+        if self.probabilities[self.pattern.padding()].any():
+            raise InputError("Padding is never acquired: its probabilities must be 0.")
         if not 1 <= self.budget <= self.pattern.units:
             raise InputError(f"The budget must be from 1 to {self.pattern.units} units, but is {self.budget}.")
 
@@ -53,8 +55,9 @@ class MaskDistribution:
         """Random masks given that exactly `budget` units are acquired, (count, *space)."""
         generator = torch.Generator().manual_seed(seed)
         theta = self.probabilities.flatten().to(torch.float64)
-        certain, impossible = theta >= 1, theta <= 0
-        open_units = (~certain & ~impossible).nonzero().flatten()
+        certain = theta >= 1
+        impossible = (theta <= 0) & ~self.pattern.padding().flatten()
+        open_units = ((theta > 0) & ~certain).nonzero().flatten()
         wanted = self.budget - int(certain.sum())
         undecided = ExactSize(theta[open_units], wanted) if 0 < wanted < len(open_units) else None
         masks = []

@@ -1,4 +1,4 @@
-"""The one kind of error that a user can cause and mend."""
+"""The one kind of error that a user can cause and mend, and what a user should know without being stopped."""
 
 
 class InputError(ValueError):
@@ -6,3 +6,7 @@ class InputError(ValueError):
 
     The command line prints it without a traceback and exits with status 2.
     """
+
+
+class InputWarning(UserWarning):
+    """Something about the data that was decided for the user, or left out: one sentence."""

@@ -33,6 +33,9 @@ class Pattern:
 
     shape: tuple[int, ...]
     free: tuple[int, ...]
+    extent: tuple[tuple[int, int], ...] = ()
+    """Start and end of the part of each axis that the scanner covers; empty: all of it. What lies outside is
+    padding: it is never acquired, and not counted."""
 
     def __post_init__(self) -> None:
         if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
@@ -42,9 +45,19 @@ class Pattern:
             )
         if sorted(set(self.free)) != list(self.free):
             raise InputError(f"The free axes {list(self.free)} must be increasing and different.")
+        extent = self.extent or tuple((0, n) for n in self.shape)
+        fits = len(extent) == len(self.shape)
+        if not fits or any(not 0 <= a < b <= n for (a, b), n in zip(extent, self.shape, strict=True)):
+            raise InputError(f"The extent {extent} does not fit k-space of shape {list(self.shape)}.")
+        object.__setattr__(self, "extent", extent)
 
     @staticmethod
-    def named(name: str, shape: Sequence[int], axis: Sequence[int] | None = None) -> "Pattern":
+    def named(
+        name: str,
+        shape: Sequence[int],
+        axis: Sequence[int] | None = None,
+        extent: Sequence[tuple[int, int]] = (),
+    ) -> "Pattern":
         """`1d`, `2d` or `3d`: one, two or three free axes; the last ones unless `axis` says which.
 
         >>> Pattern.named("1d", (4, 6), axis=[0]).unit_shape
@@ -63,7 +76,7 @@ class Pattern:
             raise InputError(f"Pattern {name} frees {count} of the axes, but {list(axis)} were given.")
         if any(not -dimensions <= a < dimensions for a in axis):
             raise InputError(f"The axes {list(axis)} do not fit k-space of shape {list(shape)}.")
-        return Pattern(tuple(shape), tuple(sorted(a % dimensions for a in axis)))
+        return Pattern(tuple(shape), tuple(sorted(a % dimensions for a in axis)), tuple(extent))
 
     @property
     def unit_shape(self) -> tuple[int, ...]:
@@ -72,8 +85,22 @@ class Pattern:
 
     @property
     def units(self) -> int:
-        """How many units there are."""
-        return math.prod(self.unit_shape)
+        """How many units there are to choose from, padding left out.
+
+        >>> Pattern(shape=(4, 6), free=(1,), extent=((0, 4), (1, 6))).units
+        5
+        """
+        return math.prod(stop - start for start, stop in self._unit_extent)
+
+    @property
+    def _unit_extent(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self.extent[axis] for axis in self.free)
+
+    def padding(self) -> Bool[Tensor, "*units"]:
+        """The units that are never acquired."""
+        outside = torch.ones(self.unit_shape, dtype=torch.bool)
+        outside[tuple(slice(*ends) for ends in self._unit_extent)] = False
+        return outside
 
     def budget(self, acceleration: float) -> int:
         """S = floor(units / acceleration), the number of units that may be acquired."""
@@ -118,7 +145,7 @@ class Pattern:
         block = torch.zeros(self.unit_shape, dtype=torch.bool)
         starts = [max(0, n // 2 - width // 2) for n in self.unit_shape]
         block[tuple(slice(start, start + width) for start in starts)] = True
-        return block
+        return block & ~self.padding()
 
     def half(self) -> Shaped[Tensor, "*units"]:
         """1 in one half of k-space, -1 at the conjugate twins of these units, and 0 for units without a twin.
@@ -135,13 +162,14 @@ class Pattern:
         return result
 
     def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
-        """The `count` units of largest value.
+        """The `count` units of largest value, none of them in the padding.
 
         Ties go to the unit nearer to the centre of k-space, then to the one that comes first in memory.
         """
         nearest_first = self.distance().flatten().argsort(stable=True)
+        nearest_first = nearest_first[~self.padding().flatten()[nearest_first]]
         by_value = values.flatten()[nearest_first].argsort(descending=True, stable=True)
-        chosen = torch.zeros(self.units, dtype=torch.bool)
+        chosen = torch.zeros(values.numel(), dtype=torch.bool)
         chosen[nearest_first[by_value[:count]]] = True
         return chosen.reshape(self.unit_shape)
 

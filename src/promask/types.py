@@ -7,9 +7,12 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Bool, Complex, Float, Integer, Num, Shaped
 from torch import Tensor
 
+from promask.geometry import Geometry
+
 Image = Num[Tensor, "channel *space"]
 Label = Integer[Tensor, "*space"]
 Images = Float[Tensor, "batch channel *space"]
+Targets = Float[Tensor, "batch channel *judged"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
 Spectra = Complex[Tensor, "batch channel *space"]
 Units = Float[Tensor, "*units"]
@@ -54,6 +57,14 @@ class SampleSet(Protocol):
     def groups(self) -> Sequence[str]:
         """The group of each sample."""
 
+    @property
+    def held_out(self) -> Sequence[bool] | None:
+        """Whether each sample belongs to the test part; None if the data do not say."""
+
+    @property
+    def geometry(self) -> Geometry:
+        """What of k-space and of the image counts, the same for every sample."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Sample: ...
@@ -63,8 +74,10 @@ class SampleSet(Protocol):
 class Batch:
     """What a task needs to judge reconstructed images: the truth for each of them.
 
-    An image that is reconstructed with several masks is there several times.
+    An image that is reconstructed with several masks is there several times. The targets hold the part of the
+    image that is judged.
     """
 
     spectra: Spectra
-    targets: Images
+    targets: Targets
+    geometry: Geometry = Geometry()

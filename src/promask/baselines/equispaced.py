@@ -16,14 +16,10 @@ def equispaced(pattern: Pattern, budget: int, seed: int, data: SampleSet) -> Uni
     """
     if len(pattern.free) != 1:
         raise InputError("Equispaced masks are made of lines: choose the pattern 1d.")
-    lines = pattern.units
-    centre = min(budget, round(CENTRE_SHARE * lines))
-    mask = torch.zeros(lines, dtype=torch.bool)
-    first = lines // 2 - centre // 2
-    mask[first : first + centre] = True
-
-    others = (~mask).nonzero().flatten()
-    remaining = budget - centre
+    centre = min(budget, round(CENTRE_SHARE * pattern.units))
+    mask = pattern.centre(centre)
+    others = (~mask & ~pattern.padding()).nonzero().flatten()
+    remaining = budget - int(mask.sum())
     if remaining:
         spacing = len(others) / remaining
         generator = torch.Generator().manual_seed(seed)

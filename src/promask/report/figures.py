@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+PADDING_GREY = 0.35
+
+
 def overview(run: Run) -> "Figure":
     """Probabilities, mask and learning curves of a run, and where its members disagree if there are several."""
     from matplotlib.figure import Figure
@@ -35,9 +38,11 @@ def overview(run: Run) -> "Figure":
         _picture(axes, values, title, cmap="viridis", vmin=0, vmax=1 if title == "Probabilities" else None)
         figure.colorbar(axes.images[0], ax=axes)
     title = f"Mask: {distribution.budget} of {distribution.pattern.units} units, x{run.acceleration:.4g}"
-    _picture(grid[-2], run.mask, title, cmap="gray", vmin=0, vmax=1)
-    if run.mask.ndim > 2:
-        grid[-2].set_xlabel("the plane through the centre")
+    padding = distribution.pattern.expand(distribution.pattern.padding())
+    _picture(grid[-2], run.mask.float().masked_fill(padding, PADDING_GREY), title, cmap="gray", vmin=0, vmax=1)
+    notes = ["the plane through the centre"] if run.mask.ndim > 2 else []
+    notes += ["grey: padding, never acquired"] if padding.any() else []
+    grid[-2].set_xlabel("; ".join(notes))
     _learning_curves(grid[-1], run)
     return figure
 

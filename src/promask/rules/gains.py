@@ -16,6 +16,8 @@ from promask.types import UnitDraws, Units
 
 FIT_MEMORY = 0.9
 """The weight of the past in the fitted factors."""
+EVIDENCE = 1e-12
+"""The share of the energy that must be undecided for a fit: below, there is nothing but rounding errors."""
 SHARED = 1e-3
 """How much all the others count in the fit of a group."""
 
@@ -59,7 +61,7 @@ class Gains:
 class GroupedRatio:
     """The ratio of two running sums for groups of units of like energy: the strongest one, the next two, four, ...
 
-    A group for which there is little evidence takes the ratio of all.
+    A group for which there is little evidence takes the ratio of all; where there is none, it is 0.
     """
 
     def __init__(self, energy: Units) -> None:
@@ -68,14 +70,15 @@ class GroupedRatio:
         self.group = (rank + 1).to(torch.float64).log2().floor().to(torch.int64)
         self.above = torch.zeros(int(self.group.max()) + 1, dtype=energy.dtype, device=energy.device)
         self.below = torch.zeros_like(self.above)
+        self.enough = EVIDENCE * energy.sum()
 
     def __call__(self, above: Units, below: Units) -> Units:
         """Take note of both, and give the ratio so far for each unit."""
         self.above = torch.lerp(self._sums(above), self.above, FIT_MEMORY)
         self.below = torch.lerp(self._sums(below), self.below, FIT_MEMORY)
         all_above, all_below = SHARED * self.above.sum(), SHARED * self.below.sum()
-        smallest = torch.finfo(above.dtype).tiny
-        ratio = (self.above + all_above) / (self.below + all_below).clamp_min(smallest)
+        below = self.below + all_below
+        ratio = torch.where(below > self.enough, (self.above + all_above) / below, 0)
         return ratio[self.group].reshape(above.shape)
 
     def _sums(self, values: Units) -> torch.Tensor:

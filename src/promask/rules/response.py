@@ -58,6 +58,7 @@ class BestResponse:
         """The best response to the gains known so far."""
         gain = self.gains.estimate(self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
         gain = torch.where(self.conditions.always, gain.max(), gain)
+        gain = torch.where(self.conditions.never, gain.min(), gain)
         marginal = nth_largest(gain, self.conditions.budget)
         temperature = self._scheduled(TEMPERATURES)
         unit = (marginal.abs() * temperature).clamp_min(torch.finfo(gain.dtype).tiny)

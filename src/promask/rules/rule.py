@@ -21,6 +21,8 @@ class Conditions:
     """The mean energy of each unit over the data, in FFT order."""
     always: UnitMask
     """The units that are always acquired."""
+    never: UnitMask
+    """The units that are never acquired: padding."""
     generator: torch.Generator
 
 
