@@ -1,0 +1,19 @@
+"""Masks for other programs: files, mask functions, and other matrix sizes."""
+
+from promask.export.formats import BY_SUFFIX, FORMATS, Format, check_mask_file, read_mask, write_mask
+from promask.export.mask_file import ExportedMask
+from promask.export.mask_function import MaskFunction, as_mask_func
+from promask.export.resizing import resized
+
+__all__ = [
+    "BY_SUFFIX",
+    "FORMATS",
+    "ExportedMask",
+    "Format",
+    "MaskFunction",
+    "as_mask_func",
+    "check_mask_file",
+    "read_mask",
+    "resized",
+    "write_mask",
+]

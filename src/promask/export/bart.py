@@ -1,0 +1,54 @@
+"""BART's pair of files: a .hdr of text, and a .cfl of complex numbers, the first axis fastest."""
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from promask.errors import InputError
+from promask.export.mask_file import ExportedMask, facts_as_text, facts_from_text
+from promask.files import Array, replacing
+from promask.version import __version__
+
+DIMENSIONS = 16
+"""BART pads the shape of every array with ones to this many axes."""
+
+
+def write_bart(mask: ExportedMask, path: Path) -> None:
+    """Write both files; the axes of the mask are the first dimensions of BART."""
+    dimensions = [*mask.mask.shape, *[1] * (DIMENSIONS - mask.mask.ndim)]
+    sections = {
+        "Dimensions": " ".join(map(str, dimensions)),
+        "Command": "promask export",
+        "Creator": f"promask {__version__}",
+        **facts_as_text(mask.facts()),
+    }
+    with replacing(path.with_suffix(".hdr")) as header, replacing(path.with_suffix(".cfl")) as data:
+        header.write_text("".join(f"# {name}\n{text}\n" for name, text in sections.items()), encoding="utf-8")
+        data.write_bytes(mask.mask.numpy().astype("<c8").tobytes(order="F"))
+
+
+def read_bart(path: Path) -> tuple[Array, dict[str, Any]]:
+    """The numbers without the trailing axes of length 1, two axes at least, and the facts of the header."""
+    header, data = path.with_suffix(".hdr"), path.with_suffix(".cfl")
+    for file in (header, data):
+        if not file.is_file():
+            raise InputError(f"{path} needs {file.name} beside it: BART keeps an array in two files.")
+    lines = header.read_text(encoding="utf-8").splitlines()
+    sections = {
+        line.removeprefix("#").strip(): text.strip()
+        for line, text in itertools.pairwise(lines)
+        if line.startswith("#") and not text.startswith("#")
+    }
+    if "Dimensions" not in sections:
+        raise InputError(f"{header} is damaged: it states no dimensions.")
+    shape = [int(n) for n in sections["Dimensions"].split()]
+    while len(shape) > 2 and shape[-1] == 1:
+        shape.pop()
+    wanted, size = math.prod(shape) * 8, data.stat().st_size
+    if size != wanted:
+        raise InputError(f"{data} is damaged: its header asks for {wanted} bytes, but it has {size}.")
+    values = np.fromfile(data, dtype="<c8").reshape(shape, order="F")
+    return values, facts_from_text(sections)

@@ -1,0 +1,131 @@
+"""A learned mask as the function that other packages ask for a mask: fastMRI, DIRECT and MONAI."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from promask.distribution import MaskDistribution
+from promask.errors import InputError
+from promask.export.formats import mask_of
+from promask.export.mask_file import ExportedMask
+from promask.files import as_tensor
+from promask.fourier import space_axes, to_image
+from promask.types import AnyArray, Mask, UnitMask
+
+Seed = int | Sequence[int] | None
+
+
+def as_mask_func(run: Any, random: bool = False) -> "MaskFunction":
+    """The mask function of a run, a run folder, a mask file, an ExportedMask or a boolean array.
+
+    `random`, for runs: each call draws a mask of exactly the budget from the learned probabilities.
+
+    >>> function = as_mask_func(torch.tensor([False, True, True, False]))
+    >>> mask, low_frequencies = function((1, 8, 4, 2))
+    >>> mask.shape, low_frequencies
+    (torch.Size([1, 1, 4, 1]), 2)
+    """
+    mask, found = mask_of(run)
+    if random and found is None:
+        raise InputError("Random masks are drawn from the probabilities of a run, but this is a mask: give a run.")
+    return MaskFunction(mask, found.distribution if random and found is not None else None)
+
+
+@dataclass(frozen=True)
+class MaskFunction:
+    """One mask, or random ones from a distribution, for whoever calls."""
+
+    exported: ExportedMask
+    distribution: MaskDistribution | None = None
+
+    def __call__(self, shape: Any, offset: int | None = None, seed: Seed = None, return_acs: Any = None) -> Any:
+        """As fastMRI calls it, or as DIRECT does, with `return_acs`; or as MONAI does, with k-space for a shape.
+
+        `offset` has no effect. The same seed gives the same random mask; None gives a new one.
+        """
+        if isinstance(shape, torch.Tensor | np.ndarray):
+            return self.masked(shape, seed)
+        if return_acs is not None:
+            return self.booleans(shape, return_acs, seed)
+        return self.floats(shape, seed)
+
+    def floats(self, shape: Sequence[int], seed: Seed = None) -> tuple[AnyArray, int]:
+        """FastMRI: a mask to multiply k-space of this shape, (..., H, W, 2), with, and the width of its centre.
+
+        The width is that of the largest block, centred as fastMRI does it, in which every unit is acquired.
+        """
+        mask = self._fitting(shape, seed)
+        width = _centre_width(self.exported.pattern.restrict(mask))
+        space = (mask.shape[-1],) if self.exported.lines else tuple(mask.shape)
+        values = mask[(0,) * (mask.ndim - 1)] if self.exported.lines else mask
+        return values.to(torch.float32, copy=True).reshape(*[1] * (len(shape) - 1 - len(space)), *space, 1), width
+
+    def booleans(self, shape: Sequence[int], return_acs: bool = False, seed: Seed = None) -> AnyArray:
+        """DIRECT: a mask, (1, ..., H, W, 1), with one axis more, for the coils; or only its centre."""
+        mask = self._fitting(shape, seed)
+        pattern = self.exported.pattern
+        if return_acs:
+            centre = torch.zeros(pattern.unit_shape, dtype=torch.bool)
+            centre[_block(pattern.unit_shape, _centre_width(pattern.restrict(mask)))] = True
+            mask = pattern.expand(centre)
+        space = tuple(shape[-3:-1]) if self.exported.lines else tuple(mask.shape)
+        values = mask[(0,) * (mask.ndim - 1)] if self.exported.lines else mask
+        return values.expand(space).clone().reshape(*[1] * (len(shape) - len(space)), *space, 1)
+
+    def masked(self, kspace: Any, seed: Seed = None) -> tuple[AnyArray, AnyArray]:
+        """MONAI: masked k-space, and the zero-filled magnitude image.
+
+        K-space is complex, (..., coil, H, W), or real, (..., coil, H, W, 2). The image is the root of the sum of
+        squares over the coils, (..., H, W).
+        """
+        kspace = as_tensor(kspace) if isinstance(kspace, np.ndarray) else kspace
+        in_pairs = not kspace.is_complex()
+        if in_pairs and (kspace.ndim == 0 or kspace.shape[-1] != 2):
+            raise InputError(
+                f"Real k-space of shape {list(kspace.shape)} must end with an axis of real and imaginary parts."
+            )
+        mask, _ = self.floats(kspace.shape if in_pairs else (*kspace.shape, 2), seed)
+        mask = (mask if in_pairs else mask[..., 0]).to(kspace.device)
+        masked = kspace * mask + 0.0  # no signed zeros, as in fastMRI
+        dimensions = max(2, self.exported.mask.ndim)
+        values = torch.complex(masked[..., 0], masked[..., 1]) if in_pairs else masked
+        image = to_image(values, space_axes(dimensions)).abs()
+        return masked, image if image.ndim == dimensions else image.square().sum(-dimensions - 1).sqrt()
+
+    def _fitting(self, shape: Sequence[int], seed: Seed) -> Mask:
+        """The mask, if it fits k-space of this shape, (..., *space, 2); of lines, only the last axis must."""
+        space = tuple(self.exported.mask.shape)
+        needed = 1 if self.exported.lines else len(space)
+        if len(shape) < max(2, len(space)) + 1 or tuple(shape[-1 - needed : -1]) != space[-needed:]:
+            raise InputError(
+                f"The mask is for k-space of shape {list(space)} and does not fit {list(shape)}, which should be "
+                f"(..., H, W, 2): promask.export.resized carries masks to another size."
+            )
+        if self.distribution is None:
+            return self.exported.mask
+        return self.distribution.sample_exact(1, _number(seed))[0]
+
+
+def _number(seed: Seed) -> int:
+    """A seed for PyTorch; fastMRI's are the characters of a file name."""
+    if seed is None:
+        return secrets.randbits(63)
+    if isinstance(seed, Sequence):
+        return int(np.random.SeedSequence(list(seed)).generate_state(1, np.uint64)[0] >> 1)
+    return int(seed)
+
+
+def _block(shape: Sequence[int], width: int) -> tuple[slice, ...]:
+    """The central block, where fastMRI and DIRECT put theirs."""
+    return tuple(slice((n - width + 1) // 2, (n - width + 1) // 2 + width) for n in shape)
+
+
+def _centre_width(units: UnitMask) -> int:
+    width = 0
+    while width < min(units.shape) and units[_block(units.shape, width + 1)].all():
+        width += 1
+    return width
