@@ -4,12 +4,19 @@ import pkgutil
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import pytest
 import torch
 from jaxtyping import install_import_hook
 
-# Every shape that a signature of the package names is checked at run time. Not so in config, whose own checks of
-# what users hand it are under test.
+# Every shape that a signature of the package names is checked at run time. Not so in config and reading, whose own
+# checks of what users hand them are under test.
 folder = importlib.util.find_spec("promask").submodule_search_locations
-names = {module.name for module in pkgutil.iter_modules(folder)} - {"config", "__main__"}
+names = {module.name for module in pkgutil.iter_modules(folder)} - {"config", "reading", "__main__"}
 install_import_hook([f"promask.{name}" for name in names], "typecheck.typecheck")
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Every test has a cache of its own, and leaves that of the user alone."""
+    monkeypatch.setenv("PROMASK_CACHE", str(tmp_path_factory.mktemp("cache")))

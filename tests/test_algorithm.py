@@ -99,7 +99,7 @@ def test_the_paper_preset_is_section_4():
 def test_the_mask_gradient_is_that_of_finite_differences(name, free):
     images = smooth_images(count=2, channels=2, size=(8, 8))
     pattern, task = Pattern((8, 8), free), Reconstruction(name)
-    batch = samples_of(images).batch(torch.arange(2))
+    (batch,) = samples_of(images).pieces(torch.arange(2))
     masks = 0.2 + 0.6 * torch.rand((2, *pattern.unit_shape), generator=seeded(), dtype=torch.float64)
 
     def loss(values):

@@ -48,7 +48,9 @@ def test_greedy_lines_add_the_line_of_steepest_descent():
     assert (after & before).sum() == 3
 
     def loss(lines):
-        return float((from_spectrum(samples.spectra * lines, (-2, -1)).abs() - samples.targets).square().mean())
+        return float(
+            (from_spectrum(samples.kept.spectra * lines, (-2, -1)).abs() - samples.kept.targets).square().mean()
+        )
 
     steps = torch.eye(8, dtype=torch.float64) * 1e-6
     slopes = torch.tensor([loss(lines + step) - loss(lines - step) for step in steps])

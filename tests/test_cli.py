@@ -148,6 +148,110 @@ def test_volumes(promask):
     assert json.loads(promask("evaluate", "b", "volume.npy", "--json"))["images"] == 1
 
 
+@pytest.mark.parametrize("ending", ["npy", "mat", "cfl", "png", "csv", "h5"])
+def test_masks_come_and_go_in_every_format(promask, ending):
+    """Whatever a mask is written as, it is judged alike."""
+    promask("learn", "patients.npz", "--accel", 5, "--out", "a", "--steps", 4, "--pattern", "1d")
+    expected = json.loads(promask("evaluate", "a", "patients.npz", "--json"))
+    file = f"exported/mask.{ending}"
+    assert f"{file}: mask, [16, 12], x6" in promask("export", "a", "--out", file)
+    assert json.loads(promask("evaluate", file, "patients.npz", "--json")) == expected
+    promask("export", file, "--to", "npy", "--out", "again")
+    assert (np.load("again.npy") == np.load("a/mask.npy")).all()
+    promask("baseline", "equispaced", "patients.npz", "--accel", 5, "--out", f"other.{ending}")
+    assert json.loads(promask("evaluate", f"other.{ending}", "patients.npz", "--json"))["acceleration"] == 6
+
+
+def test_another_matrix_size(promask):
+    promask("learn", "images.npy", "--accel", 4, "--out", "a", "--steps", 4)
+    assert "[20, 18], x4" in promask("export", "a", "--shape", 20, 18, "--out", "b.npy")
+    assert np.load("b.npy").shape == (20, 18)
+    assert np.load("b.npy").sum() == 90
+
+
+def test_how_files_are_read(promask):
+    np.savez("raw.npz", scan=np.fft.fftshift(np.fft.fft2(IMAGES), (1, 2)), photo=IMAGES)
+    options = (
+        "--array",
+        "scan",
+        "--holds",
+        "kspace",
+        "--slices",
+        "2:-3",
+        "--size",
+        "8",
+        "10",
+        "--kspace",
+        "emulated",
+    )
+    promask("learn", "raw.npz", *options, "--accel", 4, "--out", "a", "--steps", 2)
+    record = json.loads(Path("a/run.json").read_text())
+    assert record["about"]["data"]["shape"] == [1, 8, 10]
+    assert record["about"]["data"]["images"] == 5
+    assert record["config"]["slices"] == [2, -3]
+    as_learned = json.loads(promask("evaluate", "a", "raw.npz", "--json"))
+    assert as_learned == record["about"]["evaluation"], "a run is measured on data read in the same way"
+    promask("learn", "raw.npz", "--config", "a/run.json", "--out", "b")
+    assert (np.load("a/probabilities.npy") == np.load("b/probabilities.npy")).all()
+    fewer = json.loads(promask("evaluate", "a", "raw.npz", "--slices", ":2", "--json"))
+    assert fewer["images"] == 2
+
+
+def test_bad_files_are_named_and_left_out_if_asked(tmp_path, promask, capsys):
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    for index in range(12):
+        np.save(folder / f"patient{index:02d}.npy", IMAGES[:2])
+    (folder / "patient03.npy").write_bytes(b"broken")
+    learn = ("learn", "scans", "--accel", 4, "--out", "a", "--steps", 2)
+    assert "patient03.npy is damaged" in promask(*learn, status=2)
+    assert not Path("a").exists()
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in (*learn, "--skip-bad")])
+    assert stop.value.code == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "Left out: scans/patient03.npy is damaged" in captured.err
+    assert "Learned from 18 images" in captured.out
+
+
+def test_a_bad_file_that_is_held_out_is_found_before_learning(promask, tmp_path):
+    for part, value in (("train", 1), ("test", np.nan)):
+        (tmp_path / "scans" / part).mkdir(parents=True)
+        np.save(tmp_path / "scans" / part / f"{part}.npy", value * IMAGES[:2])
+    error = promask("learn", "scans", "--accel", 4, "--out", "a", "--steps", 2, status=2)
+    assert "test.npy, slice 0 holds NaN" in error
+    assert not Path("a").exists()
+
+
+def test_a_run_is_measured_on_what_it_did_not_see(promask):
+    promask("learn", "patients.npz", "--accel", 4, "--out", "a", "--steps", 2, "--part", "test")
+    assert json.loads(promask("evaluate", "a", "patients.npz", "--json"))["part"] == "train"
+    assert json.loads(promask("evaluate", "a/mask.npy", "patients.npz", "--json"))["part"] == "test"
+
+
+def test_names_with_brackets(promask):
+    assert "The run is in r [new]: open" in promask(
+        "learn", "images.npy", "--accel", 4, "--out", "r [new]", "--steps", 2
+    )
+
+
+def test_the_mask_of_a_run_is_not_overwritten(promask):
+    promask("learn", "images.npy", "--accel", 4, "--out", "a", "--steps", 2)
+    error = promask("export", "a", "--shape", 20, 18, "--out", "a/mask.npy", status=2)
+    assert "a/mask.npy belongs to the run a" in error
+    assert "is a folder" in promask("export", "a", "--out", "a", status=2)
+
+
+def test_the_cache(promask, monkeypatch, tmp_path):
+    monkeypatch.setenv("PROMASK_CACHE", str(tmp_path / "kept"))
+    promask("baseline", "energy", "images.npy", "--accel", 4, "--out", "a.npy")
+    assert promask("cache").startswith(f"{tmp_path / 'kept'}: 0.0 MB")
+    assert list((tmp_path / "kept").rglob("images"))
+    promask("cache", "--clear")
+    assert not list((tmp_path / "kept").rglob("images"))
+
+
 @pytest.mark.parametrize("name", ["equispaced", "gaussian", "energy"])
 def test_baseline(promask, name):
     assert "x4" in promask("baseline", name, "images.npy", "--accel", 4, "--out", "masks/a.npy")
@@ -190,9 +294,29 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         (("learn", "images.npy", "--accel", "4", "--out", "images.npy"), "images.npy is a file"),
         (("evaluate", "mask.npy", "images.npy"), "The mask has shape [5, 5]"),
         (("evaluate", "nowhere", "images.npy"), "nowhere is neither a run folder nor a mask file"),
-        (("evaluate", "full", "images.npy"), "neither a run folder nor a mask file"),
+        (("evaluate", "full", "images.npy"), "full is not a run: it holds no mask.npy"),
         (("baseline", "best", "images.npy", "--accel", "4", "--out", "a.npy"), "Unknown baseline 'best'"),
-        (("baseline", "energy", "images.npy", "--accel", "4", "--out", "a.png"), "written as .npy files"),
+        (("baseline", "energy", "images.npy", "--accel", "4", "--out", "a.tiff"), "does not say in which format"),
+        (
+            ("baseline", "energy", "images.npy", "--accel", "4", "--out", "a.npy", "--to", "png"),
+            "let its name end",
+        ),
+        (
+            ("export", "mask.npy", "--out", "a.npy", "--to", "tiff"),
+            "Unknown format 'tiff': choose one of npy, mat",
+        ),
+        (("export", "images.npy", "--out", "a.png"), "images.npy is not a mask"),
+        (("export", "nowhere", "--out", "a.png"), "nowhere is neither a run folder nor a mask file"),
+        (("export", "mask.npy", "--out", "a.npy", "--shape", "320"), "cannot be carried to shape [320]"),
+        ((*LEARN, "--accel", "4", "--slices", "4"), "first and end, such as 10:40 or 2:-2, but are '4'"),
+        ((*LEARN, "--accel", "4", "--slices", "4:4"), "images.npy holds no slices to take"),
+        (
+            (*LEARN, "--accel", "4", "--size", "8", "8", "8"),
+            "size [8, 8, 8] does not fit images of shape [16, 12]",
+        ),
+        ((*LEARN, "--accel", "4", "--kspace", "bought"), "kspace must be acquired or emulated, but is 'bought'"),
+        ((*LEARN, "--accel", "4", "--plane", "up"), "plane must be sagittal or coronal or axial"),
+        ((*LEARN, "--accel", "4", "--array", "x"), "images.npy holds no array 'x'"),
         (("baseline", "energy", "images.npy", "--accel", "4", "--out", "images.npy/a.npy"), "Cannot write to"),
         (
             ("baseline", "energy", "images.npy", "--accel", "4", "--out", "a.npy", "--seed", "-4"),

@@ -3,11 +3,12 @@ import pytest
 import torch
 
 from helpers import assert_global_random_state_is_untouched, check_data_set, smooth_images
-from promask.data import BUILT_IN, choose_part, from_images, from_kspace, load
+from promask.data import BUILT_IN, choose_part, from_images, from_kspace, load, prepared
 from promask.data.cardiac import cardiac
 from promask.data.knee import knee
 from promask.errors import InputError
 from promask.fourier import to_kspace
+from promask.reading import Reading
 
 
 @pytest.fixture(scope="module", params=BUILT_IN)
@@ -42,7 +43,7 @@ def test_the_brain_is_labelled():
     for image, label in zip(brain.images[:, 0], brain.labels, strict=True):
         assert (image[label > 0] > 0.2).double().mean() > 0.98, "labels lie on the brain"
         assert (label[image > 0.5] > 0).double().mean() > 0.95, "and cover it"
-    assert load("brain", volumes=True).shape == (1, 60, 112, 96)
+    assert load("brain", Reading(volumes=True)).shape == (1, 60, 112, 96)
 
 
 @pytest.mark.parametrize(("anatomy", "labels"), [(cardiac, 3), (knee, 5)])
@@ -94,9 +95,9 @@ def test_shapes_of_arrays():
     assert load(np.random.default_rng(0).random((5, 8, 6))).shape == (1, 8, 6)
     assert len(load(np.random.default_rng(0).random((8, 6)))) == 1
     assert load(np.random.default_rng(0).random((5, 3, 8, 6))).shape == (3, 8, 6)
-    assert load(np.random.default_rng(0).random((4, 8, 6)), volumes=True).shape == (1, 4, 8, 6)
-    assert load(np.random.default_rng(0).random((2, 4, 8, 6)), volumes=True).shape == (1, 4, 8, 6)
-    assert load(np.random.default_rng(0).random((2, 3, 4, 8, 6)), volumes=True).shape == (3, 4, 8, 6)
+    assert load(np.random.default_rng(0).random((4, 8, 6)), Reading(volumes=True)).shape == (1, 4, 8, 6)
+    assert load(np.random.default_rng(0).random((2, 4, 8, 6)), Reading(volumes=True)).shape == (1, 4, 8, 6)
+    assert load(np.random.default_rng(0).random((2, 3, 4, 8, 6)), Reading(volumes=True)).shape == (3, 4, 8, 6)
     check_data_set(load([torch.rand(8, 6), torch.rand(8, 6)]))
 
 
@@ -107,6 +108,10 @@ def test_kspace_and_images_are_the_same_data():
     volumes = smooth_images(2, size=(4, 6, 5), dtype=torch.complex64)
     data = from_kspace(to_kspace(volumes, (-3, -2, -1))[:, 0], volumes=True)
     torch.testing.assert_close(data.images, volumes)
+
+
+def images_of(data):
+    return torch.stack([data[index].image for index in range(len(data))])
 
 
 def save(path, **arrays):
@@ -123,8 +128,8 @@ def test_npz_with_everything(tmp_path):
     check_data_set(data)
     assert data.groups == list("aabbcc")
     assert data[3].name == f"{path}, slice 3"
-    np.testing.assert_array_equal(data.images[:, 0].numpy(), IMAGE)
-    np.testing.assert_array_equal(data.labels.numpy(), IMAGE > 2000)
+    np.testing.assert_array_equal(images_of(data)[:, 0], IMAGE)
+    np.testing.assert_array_equal(torch.stack([sample.label for sample in data]), IMAGE > 2000)
 
 
 def test_npz_with_slice_ids(tmp_path):
@@ -139,21 +144,21 @@ def test_npz_with_slice_ids(tmp_path):
 
 def test_plain_slice_numbers_are_no_patients(tmp_path):
     data = load(save(tmp_path / "a.npz", image=IMAGE, slice_id=np.arange(6)))
-    assert data.subjects is None
+    assert len(set(data.groups)) == 1
     assert len(choose_part(data, None, usual="train")[0]) == 6
 
 
 def test_npz_with_kspace(tmp_path):
     images = smooth_images(2, dtype=torch.complex64)
     kspace = to_kspace(images, (-2, -1))[:, 0].numpy()
-    torch.testing.assert_close(load(save(tmp_path / "a.npz", kspace=kspace)).images, images)
+    torch.testing.assert_close(images_of(load(save(tmp_path / "a.npz", kspace=kspace))), images)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", ">i2", "f2", "<f8", ">f4", "?"])
 def test_npy_of_any_kind_of_number(tmp_path, dtype):
     values = (IMAGE % 2).astype(dtype)
     np.save(tmp_path / "a.npy", values)
-    np.testing.assert_array_equal(load(tmp_path / "a.npy").images[:, 0].numpy(), values.astype(np.float32))
+    np.testing.assert_array_equal(images_of(load(tmp_path / "a.npy"))[:, 0], values.astype(np.float32))
 
 
 def broken(index, value):
@@ -162,6 +167,7 @@ def broken(index, value):
     return images
 
 
+@pytest.mark.filterwarnings("ignore:The k-space of")
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -184,13 +190,13 @@ def broken(index, value):
         ({"image": np.array(["a"])}, "numbers are expected"),
         ({"image": IMAGE, "label": IMAGE[:, :4]}, r"labels of .* have shape \[6, 4, 7\]"),
         ({"image": IMAGE, "subject": np.array(["a", "b"])}, "has 6 images, but names 2 subjects"),
-        ({"knee": IMAGE, "brain": IMAGE}, "neither `image` nor `kspace`, but knee, brain"),
-        ({"image": np.array([object()])}, "holds objects"),
+        ({"knee": IMAGE[0, 0], "t": IMAGE[0, 0]}, "neither `image` nor `kspace`, but knee, t"),
+        ({"image": np.array([object()])}, "holds object values"),
     ],
 )
 def test_bad_npz(tmp_path, arrays, message):
     with pytest.raises(InputError, match=message):
-        load(save(tmp_path / "a.npz", **arrays))
+        prepared(load(save(tmp_path / "a.npz", **arrays)))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +206,7 @@ def test_bad_npz(tmp_path, arrays, message):
         ("a.npz", b"", "damaged"),
         ("a.npy", b"\x93NUMPY\x01\x00", "damaged"),
         ("a.npy", b"not an array", "damaged"),
-        ("a.txt", b"1 2 3", "promask reads .npz and .npy files"),
+        ("a.txt", b"1 2 3", "a.txt cannot be read: promask reads .npz, .npy"),
     ],
 )
 def test_bad_files(tmp_path, name, content, message):
@@ -209,12 +215,10 @@ def test_bad_files(tmp_path, name, content, message):
         load(tmp_path / name)
 
 
-def test_other_refusals(tmp_path):
-    np.save(tmp_path / "a.npy", IMAGE.astype(complex))
+def test_other_refusals():
     for data, message in [
         ("spleen", r"neither a file nor a built-in data set \(brain, head, cardiac, knee\)"),
-        (tmp_path, "cannot be read"),
-        (tmp_path / "a.npy", "is complex and does not say what it holds"),
+        ("acdc:nowhere", "nowhere is not a folder"),
         ("head+phase", "no phase"),
         (3, "Cannot take data from a int"),
         ([], "empty"),
@@ -257,3 +261,15 @@ def test_the_split_by_patient_is_fixed():
     forward = choose_part(from_images(images, subjects=names), "test", usual="all")[0]
     backward = choose_part(from_images(images, subjects=names[::-1]), "test", usual="all")[0]
     assert sorted(set(forward.groups)) == sorted(set(backward.groups)) == ["patient007", "patient008"]
+
+
+def test_numbers_that_are_not_small(tmp_path):
+    """Complex numbers as pairs, along the last axis, and whole numbers: all are k-space."""
+    images = smooth_images(3, dtype=torch.complex64)
+    kspace = 1e4 * to_kspace(images, (-2, -1))[:, 0].numpy()
+    whole = np.stack([kspace.real, kspace.imag], axis=-1).round().astype(np.int16)
+    fields = np.zeros(kspace.shape, dtype=[("real", "i2"), ("imag", "i2")])
+    fields["real"], fields["imag"] = whole[..., 0], whole[..., 1]
+    for index, array in enumerate((kspace, whole, fields)):
+        found = images_of(load(save(tmp_path / f"{index}.npz", kspace=array)))
+        torch.testing.assert_close(found, 1e4 * images, atol=2, rtol=0)

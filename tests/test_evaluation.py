@@ -6,7 +6,6 @@ from helpers import seeded, smooth_images
 from promask import evaluate
 from promask.data import from_images
 from promask.errors import InputError
-from promask.evaluation import read_mask
 
 
 def test_against_numpy():
@@ -66,21 +65,3 @@ def test_tiny_images_have_no_ssim():
 def test_bad_masks(mask, message):
     with pytest.raises(InputError, match=message):
         evaluate(mask, smooth_images(2, dtype=torch.complex64))
-
-
-def test_masks_from_files(tmp_path):
-    np.save(tmp_path / "mask.npy", np.eye(5, dtype=np.uint8))
-    assert read_mask(tmp_path / "mask.npy").sum() == 5
-    assert read_mask(tmp_path).sum() == 5
-    for dtype in (">f4", "longdouble", ">i8", "?"):
-        np.save(tmp_path / "mask.npy", np.eye(5, dtype=dtype))
-        assert read_mask(tmp_path).sum() == 5
-    (tmp_path / "mask.txt").touch()
-    np.save(tmp_path / "words.npy", np.array(["no"]))
-    for name, message in [
-        ("none.npy", "neither a run"),
-        ("mask.txt", "not a mask file"),
-        ("words.npy", "does not hold a mask"),
-    ]:
-        with pytest.raises(InputError, match=message):
-            read_mask(tmp_path / name)

@@ -8,6 +8,7 @@ PACKAGE = ROOT / "src" / "promask"
 ROWS = [
     "errors",
     "version",
+    "geometry",
     "types",
     "fourier",
     "magnitude",
@@ -16,6 +17,7 @@ ROWS = [
     "schedules",
     "sampling",
     "rules",
+    "reading",
     "config",
     "files",
     "exact_size",
@@ -26,6 +28,7 @@ ROWS = [
     "data",
     "learning",
     "baselines",
+    "export",
     "evaluation",
     "report",
     "demo",

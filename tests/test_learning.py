@@ -7,13 +7,16 @@ import torch
 from helpers import assert_global_random_state_is_untouched, samples_of, seeded, smooth_images
 from promask import learn
 from promask.config import Config
-from promask.data import from_images, load
+from promask.data import ArraySet, from_images, load
 from promask.errors import InputError
 from promask.evaluation import evaluate
-from promask.fourier import centred, fft_order
-from promask.learning.batches import index_batches
+from promask.fourier import centred, fft_order, to_image, to_kspace
+from promask.geometry import Geometry
+from promask.learning.batches import Samples, index_batches
 from promask.learning.loop import optimise
+from promask.learning.run import Run
 from promask.learning.start import starting_probabilities
+from promask.learning.step import backpropagate
 from promask.patterns import Pattern
 from promask.tasks import Reconstruction
 
@@ -298,3 +301,57 @@ def test_bad_settings(settings, message):
 def test_a_loss_that_breaks_down_stops_the_run():
     with pytest.raises(FloatingPointError, match="The loss became nan at step 1"):
         learn(smooth_images(2, dtype=torch.complex64), 4, loss=lambda x, y: (x - y).mean() * float("nan"))
+
+
+# Padding and the judged part of the image
+
+
+def padded_data(count=6):
+    """Columns 2 and 3 and the last one were never measured; the middle 10 x 8 pixels are looked at."""
+    kspace = to_kspace(smooth_images(count, size=(16, 14), dtype=torch.complex64), (-2, -1))
+    kspace[..., :2] = kspace[..., 13:] = 0
+    geometry = Geometry(extent=((0, 16), (2, 13)), region=(10, 8))
+    return ArraySet(to_image(kspace, (-2, -1)), "padded", geometry=geometry)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("pattern", ["1d", "2d"])
+def test_padding_is_left_out_of_the_budget(preset, pattern, tmp_path):
+    run = learn(padded_data(), 3, preset=preset, pattern=pattern, steps=8, members=2, init="uniform")
+    units = 11 if pattern == "1d" else 11 * 16
+    assert run.distribution.pattern.units == units
+    assert run.distribution.budget == units // 3
+    assert run.acceleration == units / (units // 3)
+    assert run.probabilities.sum() <= units // 3 + 1e-4
+    assert not run.mask[:, :2].any()
+    assert not run.mask[:, 13:].any()
+    assert evaluate(run.mask, padded_data()).acceleration == pytest.approx(run.acceleration)
+    again = Run.load(run.save(tmp_path / "run"))
+    assert again.distribution.pattern == run.distribution.pattern
+    assert torch.equal(again.mask, run.mask)
+
+
+def test_only_the_middle_of_the_image_is_judged():
+    """The loss and the metrics are those of the cut-out, computed by hand."""
+    data = padded_data()
+    mask = torch.rand(16, 14, generator=seeded()) < 0.5
+    kspace = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(data.images[:, 0].numpy(), (1, 2))), (1, 2))
+    images = np.abs(np.fft.fftshift(np.fft.ifft2(np.fft.ifftshift(kspace * mask.numpy(), (1, 2))), (1, 2)))
+    target = np.abs(data.images[:, 0].numpy())[:, 3:13, 3:11]
+    low, high = target.min((1, 2), keepdims=True), target.max((1, 2), keepdims=True)
+    error = np.clip((images[:, 3:13, 3:11] - low) / (high - low), 0, 1) - (target - low) / (high - low)
+    np.testing.assert_allclose(evaluate(mask, data).psnr, -10 * np.log10((error**2).mean((1, 2))), rtol=1e-4)
+    (batch,) = Samples(data, torch.device("cpu")).pieces(torch.arange(6))
+    units = fft_order(mask, 2).float().expand(6, 16, 14)
+    loss = backpropagate(units, batch, Pattern((16, 14), (0, 1)), Reconstruction("mse")).loss / 6
+    by_hand = ((images[:, 3:13, 3:11] - target) ** 2).mean()
+    assert float(loss) == pytest.approx(by_hand, rel=1e-4)
+
+
+@pytest.mark.parametrize(("width", "acceleration"), [(6, 2), (3, 1.5), (3, 3), (20, 20)])
+def test_few_lines(width, acceleration):
+    """So few units that none of them is undecided: there is nothing to fit a curvature to."""
+    images = smooth_images(4, channels=3, size=(24, width), dtype=torch.complex64)
+    run = learn(images, acceleration, pattern="1d", steps=8)
+    assert run.mask[0].sum() == int(width / acceleration)
+    assert torch.isfinite(torch.tensor(run.history["loss"])).all()

@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from promask import data as data
+    from promask import export as export
     from promask.config import Config as Config
     from promask.distribution import MaskDistribution as MaskDistribution
     from promask.errors import InputError as InputError
@@ -30,10 +32,18 @@ _HOME = {
     "__version__": "promask.version",
 }
 
-__all__ = ["Config", "InputError", "MaskDistribution", "Pattern", "Run", "evaluate", "learn"]
+_MODULES = ("data", "export")
+
+__all__ = ["Config", "InputError", "MaskDistribution", "Pattern", "Run", "data", "evaluate", "export", "learn"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"promask.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'promask' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

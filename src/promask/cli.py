@@ -27,7 +27,10 @@ app = typer.Typer(
 )
 INTERRUPTED = 130
 
-DATA_HELP = "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase), or a .npz or .npy file."
+DATA_HELP = (
+    "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
+    ".nii, .nii.gz, .cfl, .mrd, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
+)
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
 Axis = Annotated[
     str | None,
@@ -41,16 +44,36 @@ Part = Annotated[
         "their subjects, and all of them otherwise.",
     ),
 ]
-Volumes = Annotated[
-    bool,
-    typer.Option("--volumes", metavar="", help="The samples are volumes with three axes; implied by 3d."),
-]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
 
 
 def _setting(metavar: str, text: str, default: str) -> Any:
     """An option whose default comes from the preset or the configuration file."""
     return typer.Option(metavar=metavar, help=text, show_default=default)
+
+
+def _reading(name: str, metavar: str, text: str, default: str | bool = False) -> Any:
+    """An option that says how files are read."""
+    return typer.Option(name, metavar=metavar, help=text, show_default=default, rich_help_panel="Reading files")
+
+
+PHASE_HELP = "With its phase, or the transform of the magnitude, as in the paper."
+Volumes = Annotated[bool, _reading("--volumes", "", "The samples are volumes with three axes; implied by 3d.")]
+Kspace = Annotated[str | None, _reading("--kspace", "acquired|emulated", PHASE_HELP, "acquired")]
+ArrayName = Annotated[str | None, _reading("--array", "NAME", "The array of the file.", "image, kspace")]
+Holds = Annotated[str | None, _reading("--holds", "image|kspace", "What it is, if its name does not tell.")]
+Plane = Annotated[
+    str | None,
+    _reading("--plane", "axial|coronal|sagittal", "Slices of a NIfTI volume.", "across the longest voxels"),
+]
+Slices = Annotated[str | None, _reading("--slices", "FIRST:END", "Of each file, such as 10:40 or 2:-2.", "all")]
+Size = Annotated[list[int] | None, _reading("--size", "H W", "Crop or pad the images to this size.")]
+SkipBad = Annotated[bool, _reading("--skip-bad", "", "Leave out what cannot be read, with a warning.")]
+To = Annotated[
+    str | None, _setting("npy|mat|bart|png|csv|fastmri", "The format to write.", "by the ending of the file")
+]
+NUMBERS_FOLLOW = ("--size", "--shape")
+"""Options that take several numbers: `--size 256 256`."""
 
 
 @app.command()
@@ -65,7 +88,6 @@ def learn(
         str | None, _setting("1d|2d|3d", "How many axes of k-space are free; 1d: lines.", "2d")
     ] = None,
     axis: Axis = None,
-    volumes: Volumes = False,
     loss: Annotated[str | None, _setting("mse|l1|ssim", "What a good image is.", "mse")] = None,
     preset: Annotated[str, typer.Option(metavar="default|paper", help="Settings to start from.")] = "default",
     steps: Annotated[int | None, _setting("N", "Steps of the optimisation.", "100; paper: 2500")] = None,
@@ -95,6 +117,14 @@ def learn(
     seed: Annotated[int | None, _setting("N", "The same seed gives the same mask, bit for bit.", "0")] = None,
     device: Annotated[str | None, _setting("NAME", "Where PyTorch computes: cpu, cuda, ...", "cpu")] = None,
     part: Part = None,
+    volumes: Volumes = False,
+    kspace: Kspace = None,
+    array: ArrayName = None,
+    holds: Holds = None,
+    plane: Plane = None,
+    slices: Slices = None,
+    size: Size = None,
+    skip_bad: SkipBad = False,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="JSON of settings, or a run.json; options come first.")
     ] = None,
@@ -105,7 +135,7 @@ def learn(
     Example: promask learn brain --accel 8 --out runs/brain
     """
     from promask.config import Config, read_settings
-    from promask.data import load
+    from promask.data import OTHER_PART, choose_part, load, prepared
     from promask.evaluation import evaluate
     from promask.learning.learn import learn as learn_mask
     from promask.learning.run import check_destination
@@ -115,7 +145,6 @@ def learn(
         "acceleration": accel,
         "pattern": pattern,
         "axis": _axes(axis),
-        "volumes": volumes or None,
         "loss": loss,
         "steps": steps,
         "batch_size": batch_size,
@@ -131,14 +160,17 @@ def learn(
     }
     settings = read_settings(config) if config else {}
     settings |= {name: value for name, value in options.items() if value is not None}
-    volumes = Config.preset(preset, **settings).volumes
+    settings |= _reading_settings(volumes, kspace, array, holds, plane, slices, size, skip_bad)
+    reading = Config.preset(preset, **settings)
     check_destination(out)
-    data_set = load(data, volumes)
-    with progress_bar() as on_step, warnings_as_sentences():
-        run = learn_mask(data_set, preset=preset, on_step=on_step, **settings)
-    run.save(out)  # before anything else can go wrong
-    other_part = {"train": "test", "test": "train"}.get(run.about["data"]["part"], "all")
-    run = run.noting(evaluation=evaluate(run.mask, data_set, other_part).summary())
+    with progress_bar() as bar, warnings_as_sentences():
+        data_set = load(data, reading)
+        part_learned = choose_part(data_set, reading.part, usual="train")[1]
+        other_part = OTHER_PART[part_learned]
+        prepared(choose_part(data_set, other_part, usual="test")[0], bar.on_file)  # what is bad is found now
+        run = learn_mask(data_set, preset=preset, on_step=bar.on_step, on_file=bar.on_file, **settings)
+        run.save(out)  # before anything else can go wrong
+        run = run.noting(evaluation=evaluate(run.mask, data_set, other_part, bar.on_file).summary())
     run.save(out)
     write_report(run, out)
     show_run(run, out, as_json)
@@ -146,19 +178,43 @@ def learn(
 
 @app.command()
 def evaluate(
-    mask: Annotated[Path, typer.Argument(metavar="MASK_OR_RUN", help="A run folder, or a .npy file of a mask.")],
+    mask: Annotated[
+        Path,
+        typer.Argument(metavar="MASK_OR_RUN", help="A run folder, or a mask: .npy, .mat, .cfl, .png, .csv, .h5."),
+    ],
     data: Data,
     part: Part = None,
+    volumes: Volumes = False,
+    kspace: Kspace = None,
+    array: ArrayName = None,
+    holds: Holds = None,
+    plane: Plane = None,
+    slices: Slices = None,
+    size: Size = None,
+    skip_bad: SkipBad = False,
     as_json: Json = False,
 ) -> None:
     """Measure the image quality that a mask gives.
 
+    A run is measured on what it did not see of its data, which are read as they were when it was learned, unless
+    options say otherwise.
+
     Example: promask evaluate runs/brain brain
     """
+    from promask.data import OTHER_PART
     from promask.evaluation import evaluate as evaluate_mask
-    from promask.evaluation import read_mask
+    from promask.export import read_mask
+    from promask.learning.run import Run
 
-    summary = evaluate_mask(read_mask(mask), data, part).summary()
+    settings: dict[str, Any] = {}
+    if (mask / "run.json").is_file():
+        run = Run.load(mask)
+        settings = run.config.reading_settings()
+        if part is None and run.about["data"]["source"] == data:
+            part = OTHER_PART[run.about["data"]["part"]]
+    settings |= _reading_settings(volumes, kspace, array, holds, plane, slices, size, skip_bad)
+    with progress_bar() as bar, warnings_as_sentences():
+        summary = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, **settings).summary()
     if as_json:
         print_json(summary)
     else:
@@ -174,11 +230,19 @@ def baseline(
     name: Annotated[str, typer.Argument(metavar="NAME", help="equispaced, gaussian or energy.")],
     data: Data,
     accel: Annotated[float, typer.Option(metavar="NUMBER", help="Units over units acquired, from 1.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The .npy file to write.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
+    to: To = None,
     pattern: Annotated[str | None, _setting("1d|2d|3d", "How many axes are free.", "2d; equispaced: 1d")] = None,
     axis: Axis = None,
-    volumes: Volumes = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same mask.")] = 0,
+    volumes: Volumes = False,
+    kspace: Kspace = None,
+    array: ArrayName = None,
+    holds: Holds = None,
+    plane: Plane = None,
+    slices: Slices = None,
+    size: Size = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Make a mask to compare with, of exactly the budget.
 
@@ -186,19 +250,58 @@ def baseline(
     """
     from promask.baselines import USUAL_PATTERN, baseline_mask
     from promask.data import choose_part, load
-    from promask.files import check_writable, save_array
+    from promask.export import ExportedMask, check_mask_file, write_mask
     from promask.patterns import Pattern
+    from promask.reading import Reading
 
-    if out.suffix != ".npy" or out.is_dir():
-        raise InputError(f"Masks are written as .npy files, but the name is {out}.")
-    check_writable(out.parent)
+    check_mask_file(out, to)
     chosen = pattern or USUAL_PATTERN.get(name, "2d")
-    data_set = load(data, volumes or chosen == "3d")
-    units = Pattern.named(chosen, data_set.shape[1:], _axes(axis))
-    mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    save_array(out, mask)
-    output.print(f"{out}: {name} mask, {list(mask.shape)}, x{mask.numel() / int(mask.sum()):.4g}")
+    settings = _reading_settings(volumes or chosen == "3d", kspace, array, holds, plane, slices, size, skip_bad)
+    with warnings_as_sentences():
+        data_set = load(data, Reading(**settings))
+        extent = data_set.geometry.extent
+        units = Pattern.named(chosen, data_set.shape[1:], _axes(axis), extent)
+        mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed)
+    exported = ExportedMask.of_mask(mask, accel, extent, units.free)
+    written = write_mask(exported, out, to)
+    output.print(f"{written}: {name} mask, {list(mask.shape)}, x{exported.achieved:.4g}")
+
+
+@app.command()
+def export(
+    mask: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a mask file of any format.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
+    to: To = None,
+    shape: Annotated[
+        list[int] | None,
+        typer.Option(metavar="H W", help="Carry the mask to another matrix size.", show_default=False),
+    ] = None,
+) -> None:
+    """Write a mask for other programs: NumPy, MATLAB, BART, a picture, the order of phase encodes, fastMRI.
+
+    Example: promask export runs/brain --to bart --out mask.cfl
+    """
+    from promask.export import check_mask_file, read_mask, resized, write_mask
+
+    check_mask_file(out, to)
+    exported = resized(mask, shape) if shape else read_mask(mask)
+    written = write_mask(exported, out, to)
+    output.print(f"{written}: mask, {list(exported.mask.shape)}, x{exported.achieved:.4g}")
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", metavar="", help="Remove what it holds.")] = False,
+) -> None:
+    """Tell where samples of files are kept once they are ready, and how much room they take.
+
+    The environment variable PROMASK_CACHE chooses another folder.
+    """
+    from promask.data import cache as store
+
+    if clear:
+        store.clear()
+    output.print(f"{store.cache_folder()}: {store.size_on_disk() / 1e6:.1f} MB")
 
 
 @app.command()
@@ -208,8 +311,8 @@ def demo(
     """Learn a x8 mask on the built-in brain and compare it with other masks on held-out slices."""
     from promask.demo import run_demo
 
-    with progress_bar() as on_step:
-        result = run_demo(out, on_step)
+    with progress_bar() as bar:
+        result = run_demo(out, bar.on_step)
     output.print(metrics_table(result.evaluations))
     output.print(
         f"{result.images} held-out slices of the built-in brain, zero-filled, every mask of the same size; "
@@ -238,10 +341,10 @@ def options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors that a user can mend are one sentence and exit status 2."""
     # Threads that wait for each other in a busy loop take the cores from one another when two runs share a
-    # machine: 2 runs on 2 cores take 20 times as long as one. With a short wait a run alone takes a little longer,
-    # a third more at worst (--preset paper).
+    # machine: 2 runs on 2 cores were seen to take 20 times as long as one. With a short wait a run alone takes
+    # longer, half as much again at worst, but two take little more than twice as long as one.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    arguments = with_numbers_named((sys.argv[1:] if arguments is None else arguments) or ["--help"])
     debug = "--debug" in arguments
     try:
         status = app([word for word in arguments if word != "--debug"], standalone_mode=False) or 0
@@ -257,7 +360,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _fail(sentence: str, status: int, debug: bool) -> int:
     if debug:
         raise
-    messages.print(f"promask: {sentence}", style="bold red" if messages.is_terminal else None, markup=False)
+    messages.print(f"promask: {sentence}", style="bold red" if messages.is_terminal else None)
     return status
 
 
@@ -268,3 +371,50 @@ def _axes(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(axis) for axis in text.split(","))
     except ValueError as error:
         raise InputError(f"The axes must be whole numbers such as 1 or 0,2, but are {text!r}.") from error
+
+
+def _reading_settings(
+    volumes: bool,
+    kspace: str | None,
+    array: str | None,
+    holds: str | None,
+    plane: str | None,
+    slices: str | None,
+    size: list[int] | None,
+    skip_bad: bool,
+) -> dict[str, Any]:
+    """The settings of reading that were given."""
+    given = {
+        "volumes": volumes or None,
+        "kspace": kspace,
+        "array": array,
+        "holds": holds,
+        "plane": plane,
+        "slices": _ends(slices),
+        "size": size or None,
+        "skip_bad": skip_bad or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _ends(text: str | None) -> tuple[int | None, int | None] | None:
+    if text is None:
+        return None
+    try:
+        first, end = (int(word) if word else None for word in text.split(":"))
+    except ValueError as error:
+        raise InputError(f"The slices must be first and end, such as 10:40 or 2:-2, but are {text!r}.") from error
+    return first, end
+
+
+def with_numbers_named(arguments: list[str]) -> list[str]:
+    """`--size 256 256` as `--size 256 --size 256`, which is how the parser takes lists.
+
+    >>> with_numbers_named(["export", "--shape", "320", "320", "run"])
+    ['export', '--shape', '320', '--shape', '320', 'run']
+    """
+    result: list[str] = []
+    for word in arguments:
+        follows = len(result) > 1 and result[-2] in NUMBERS_FOLLOW and result[-1].isdigit()
+        result += [result[-2], word] if follows and word.isdigit() else [word]
+    return result

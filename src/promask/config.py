@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from promask.errors import InputError
 from promask.patterns import FREE_AXES
+from promask.reading import Check, Reading
 from promask.rules import RULES
 from promask.schedules import ANNEALINGS
 
@@ -40,8 +42,52 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Config:
+def _positive(value: float) -> bool:
+    return 0 < value < LARGEST
+
+
+def _share(value: float) -> bool:
+    return 0 <= value <= 1
+
+
+def _anything(value: object) -> bool:
+    return True
+
+
+_COUNT: Check = (int, _positive, "a whole number of at least 1")
+_COUNT_OR_NONE: Check = (int, lambda value: 0 <= value < LARGEST, "a whole number of at least 0")
+_NUMBER = (int, float)
+
+_CHECKS: Mapping[str, Check] = {
+    **Reading.CHECKS,
+    "acceleration": (_NUMBER, lambda value: 1 <= value < LARGEST, "a number of at least 1"),
+    "steps": _COUNT,
+    "batch_size": _COUNT,
+    "samples": _COUNT,
+    "members": _COUNT,
+    "rule": (str, RULES.__contains__, " or ".join(RULES)),
+    "learning_rate": (_NUMBER, _positive, "a positive number"),
+    "pattern": (str, FREE_AXES.__contains__, " or ".join(FREE_AXES)),
+    "axis": (
+        (tuple, type(None)),
+        lambda value: value is None or all(type(axis) is int for axis in value),
+        "whole numbers, the free axes of k-space",
+    ),
+    "loss": (str, _anything, "the name of a loss"),
+    "init": (str, _anything, "uniform, energy or the name of a file of probabilities"),
+    "exploration": (_NUMBER, _share, "a share from 0 to 1"),
+    "exploitation": (_NUMBER, _share, "a share from 0 to 1"),
+    "annealing": (str, ANNEALINGS.__contains__, " or ".join(ANNEALINGS)),
+    "patience": _COUNT_OR_NONE,
+    "centre": _COUNT_OR_NONE,
+    "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
+    "part": ((str, type(None)), _anything, "train, test or all"),
+    "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Reading):
     """Everything that determines a run, apart from the data and a loss or start given as an object.
 
     >>> Config.preset("paper", acceleration=8).steps
@@ -66,8 +112,6 @@ class Config:
     pattern: str = "2d"
     axis: tuple[int, ...] | None = None
     """Which axes are free; None: the last ones."""
-    volumes: bool = False
-    """Whether the samples are volumes with three axes rather than slices with two; implied by the pattern 3d."""
     loss: str = "mse"
     init: str = "uniform"
     exploration: float = 0.1
@@ -81,14 +125,12 @@ class Config:
     """`train`, `test` or `all` of the data; None: the learning part where the data tell their subjects."""
     device: str = "cpu"
 
+    CHECKS: ClassVar[Mapping[str, Check]] = _CHECKS
+
     def __post_init__(self) -> None:
-        for name, value in list(vars(self).items()):
-            kind, allowed, wanted = CHECKS[name]
-            value = _plain(value, as_tuple=name == "axis")
-            object.__setattr__(self, name, value)
-            is_number_as_bool = isinstance(value, bool) and kind is not bool
-            if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
-                raise InputError(f"{name.replace('_', '-')} must be {wanted}, but is {value!r}.")
+        if isinstance(self.axis, Integral) and not isinstance(self.axis, bool):
+            object.__setattr__(self, "axis", (int(self.axis),))
+        super().__post_init__()
         if self.pattern == "3d":
             object.__setattr__(self, "volumes", True)
         if self.rule == "response" and self.batch_size * self.samples < 2:
@@ -134,58 +176,3 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise InputError(f"The configuration {path} must be a JSON object of names and values.")
     return settings
-
-
-def _plain(value: Any, as_tuple: bool) -> Any:
-    """NumPy's numbers as Python's; one axis or a list of them, as JSON has it, as a tuple."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if as_tuple and isinstance(value, int | list):
-        value = tuple(value) if isinstance(value, list) else (value,)
-    return value
-
-
-def _positive(value: float) -> bool:
-    return 0 < value < LARGEST
-
-
-def _share(value: float) -> bool:
-    return 0 <= value <= 1
-
-
-def _anything(value: object) -> bool:
-    return True
-
-
-Check = tuple[Any, Callable[[Any], bool], str]
-_COUNT: Check = (int, _positive, "a whole number of at least 1")
-_COUNT_OR_NONE: Check = (int, lambda value: 0 <= value < LARGEST, "a whole number of at least 0")
-_NUMBER = (int, float)
-
-CHECKS: Mapping[str, Check] = {
-    "acceleration": (_NUMBER, lambda value: 1 <= value < LARGEST, "a number of at least 1"),
-    "steps": _COUNT,
-    "batch_size": _COUNT,
-    "samples": _COUNT,
-    "members": _COUNT,
-    "rule": (str, RULES.__contains__, " or ".join(RULES)),
-    "learning_rate": (_NUMBER, _positive, "a positive number"),
-    "pattern": (str, FREE_AXES.__contains__, " or ".join(FREE_AXES)),
-    "axis": (
-        (tuple, type(None)),
-        lambda value: value is None or all(type(axis) is int for axis in value),
-        "whole numbers, the free axes of k-space",
-    ),
-    "volumes": (bool, _anything, "true or false"),
-    "loss": (str, _anything, "the name of a loss"),
-    "init": (str, _anything, "uniform, energy or the name of a file of probabilities"),
-    "exploration": (_NUMBER, _share, "a share from 0 to 1"),
-    "exploitation": (_NUMBER, _share, "a share from 0 to 1"),
-    "annealing": (str, ANNEALINGS.__contains__, " or ".join(ANNEALINGS)),
-    "patience": _COUNT_OR_NONE,
-    "centre": _COUNT_OR_NONE,
-    "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
-    "part": ((str, type(None)), _anything, "train, test or all"),
-    "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),
-}
-"""For each setting its type, what is allowed, and the words for it."""

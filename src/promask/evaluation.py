@@ -1,19 +1,19 @@
 """How good a mask is: the paper's metrics on fully sampled data."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from promask import metrics
-from promask.data import choose_part, load
+from promask.data import OnFile, choose_part, load, prepared
 from promask.errors import InputError
-from promask.files import read_array
 from promask.fourier import fft_order, space_axes, spectrum
+from promask.reading import Reading
 from promask.recon import zero_filled
-from promask.types import AnyArray, Images, Mask, SampleSet
+from promask.types import AnyArray, Mask, SampleSet, Targets
 
 CHUNK = 16
 """Images reconstructed at a time."""
@@ -37,15 +37,19 @@ class Evaluation:
         return {**finite, "acceleration": self.acceleration, "images": count, "part": self.part}
 
 
-def evaluate(mask: Any, data: Any, part: str | None = None) -> Evaluation:
+def evaluate(
+    mask: Any, data: Any, part: str | None = None, on_file: OnFile | None = None, **settings: Any
+) -> Evaluation:
     """Zero-filled reconstructions with a centred mask, (*space), against the fully sampled images.
 
     Held-out samples are used if the data set tells its subjects, and all of them otherwise; `part` chooses.
+    Further settings are those of `Reading`, for files.
     """
     mask = torch.as_tensor(mask)
-    whole = load(data, volumes=mask.ndim == 3)
+    whole = load(data, Reading(**{"volumes": mask.ndim == 3, **settings}))
     chosen, part = choose_part(whole, part, usual="test")
     mask = check_mask(mask, whole)
+    chosen = prepared(chosen, on_file)
     psnr: list[float] = []
     ssim: list[float] = []
     nmse: list[float] = []
@@ -55,14 +59,21 @@ def evaluate(mask: Any, data: Any, part: str | None = None) -> Evaluation:
         nmse += metrics.nmse(images, targets).tolist()
         fits = min(targets.shape[2:]) >= metrics.WINDOW
         ssim += metrics.ssim(images, targets).tolist() if fits else [math.nan] * len(targets)
-    return Evaluation(psnr, ssim, nmse, acceleration=mask.numel() / int(mask.sum()), part=part)
+    return Evaluation(psnr, ssim, nmse, acceleration=achieved_acceleration(mask, whole.geometry.extent), part=part)
 
 
-def reconstruct(mask: Mask, data: SampleSet, indices: range) -> tuple[Images, Images]:
-    """Zero-filled magnitude images and their fully sampled targets, (batch, channel, *space) each."""
+def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = ()) -> float:
+    """Locations over acquired locations; padding, outside the extent, is neither."""
+    covered = mask[tuple(slice(*ends) for ends in extent)]
+    return covered.numel() / int(covered.sum())
+
+
+def reconstruct(mask: Mask, data: SampleSet, indices: range) -> tuple[Targets, Targets]:
+    """Zero-filled magnitude images and their fully sampled targets, the part of them that is judged."""
     images = torch.stack([data[index].image for index in indices])
     spectra = spectrum(images, space_axes(mask.ndim))
-    return zero_filled(spectra, fft_order(mask, mask.ndim), mask.ndim).abs(), images.abs()
+    filled = zero_filled(spectra, fft_order(mask, mask.ndim), mask.ndim)
+    return data.geometry.judged(filled).abs(), data.geometry.judged(images).abs()
 
 
 def check_mask(values: AnyArray, data: SampleSet) -> Mask:
@@ -78,16 +89,6 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
         raise InputError(
             f"The mask has shape {list(values.shape)}, but the k-space of the data has shape {list(space)}."
         ) from error
-    if not values.any():
+    if not values[tuple(slice(*ends) for ends in data.geometry.extent)].any():
         raise InputError("The mask acquires nothing.")
     return values
-
-
-def read_mask(path: Path) -> AnyArray:
-    """The values of a mask in a run folder or a .npy file, centred; `check_mask` makes them a mask."""
-    file = path / "mask.npy" if path.is_dir() else path
-    if not file.exists():
-        raise InputError(f"{path} is neither a run folder nor a mask file.")
-    if file.suffix != ".npy":
-        raise InputError(f"{file} is not a mask file: promask reads masks from .npy files and run folders.")
-    return read_array(file, "buif", "a mask")

@@ -106,4 +106,5 @@ def as_tensor(array: Array) -> torch.Tensor:
     """A tensor of the same numbers, whatever their byte order; PyTorch has no numbers of more than 64 bits."""
     if array.dtype.kind in "fc" and array.dtype.itemsize > {"f": 8, "c": 16}[array.dtype.kind]:
         array = array.astype(np.float64 if array.dtype.kind == "f" else np.complex128)
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+    array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    return torch.from_numpy(array if array.flags.writeable else array.copy())

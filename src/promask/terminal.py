@@ -4,23 +4,35 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from promask.errors import InputWarning
+
 if TYPE_CHECKING:
     from promask.learning.loop import Progress
     from promask.learning.run import Run
 
-output = Console(soft_wrap=True, highlight=False)
-messages = Console(stderr=True, soft_wrap=True, highlight=False)
+# Names of files may hold square brackets, which would be taken for markup.
+output = Console(soft_wrap=True, highlight=False, markup=False)
+messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """What the library calls while it works."""
+
+    on_step: "Callable[[Progress], None]"
+    on_file: Callable[[int, int], None]
 
 
 @contextmanager
-def progress_bar() -> "Iterator[Callable[[Progress], None]]":
-    """A bar on the terminal, and nothing in a pipe; yields what `learn` calls after every step."""
+def progress_bar() -> "Iterator[Callbacks]":
+    """Bars on the terminal for files that are made ready and for steps, and nothing in a pipe."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -28,31 +40,39 @@ def progress_bar() -> "Iterator[Callable[[Progress], None]]":
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.3g}  budget {task.fields[budget]:.0f}"),
+        TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
     )
     with Bar(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-        task = bar.add_task("Learning", total=None, loss=0.0, budget=0.0)
+        files = bar.add_task("Reading files", total=None, note="", visible=False)
+        steps = bar.add_task("Learning", total=None, note="", visible=False)
+
+        def on_file(done: int, total: int) -> None:
+            bar.update(files, completed=done, total=total, visible=done < total)
 
         def on_step(progress: "Progress") -> None:
             total = progress.steps * progress.members
             done = progress.member * progress.steps + progress.step
-            bar.update(task, completed=done, total=total, loss=progress.loss, budget=progress.budget)
+            note = f"loss {progress.loss:.3g}  budget {progress.budget:.0f}"
+            bar.update(steps, completed=done, total=total, note=note, visible=True)
 
-        yield on_step
+        yield Callbacks(on_step, on_file)
 
 
 @contextmanager
 def warnings_as_sentences() -> "Iterator[None]":
-    """Show what the library warns of as one sentence on standard error, once."""
+    """Show what the library warns of as sentences on standard error, each of them once."""
     shown: list[object] = []
 
     def show(message: object, category: object, *_: object, **__: object) -> None:
-        if category not in shown:
-            messages.print(f"promask: {message}", markup=False)
-        shown.append(category)
+        # What is said of the data is said of every file; other warnings come again with other numbers.
+        key = str(message) if category is InputWarning else category
+        if key not in shown:
+            messages.print(f"promask: {message}")
+        shown.append(key)
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
         warnings.showwarning = show
         yield
 
@@ -75,8 +95,11 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
     noun = "volume" if run.config.volumes else "image"
     held_out = "held out" if evaluation["part"] != about["data"]["part"] else "the same that it was learned from"
     output.print(metrics_table({"learned": evaluation}))
+    data = about["data"]
+    size = " x ".join(map(str, data["shape"][1:] if data["shape"][0] == 1 else data["shape"]))
+    subjects = f" of {count(data['groups'], 'subject')}" if data["groups"] > 1 else ""
     output.print(
-        f"Learned from {count(about['data']['images'], noun)} in {about['seconds']:.1f} s, "
+        f"Learned from {count(data['images'], noun)}{subjects}, {size}, in {about['seconds']:.1f} s, "
         f"{distribution.budget} of {distribution.pattern.units} units; "
         f"measured on {count(evaluation['images'], noun)}, {held_out}."
     )
@@ -111,4 +134,4 @@ def metrics_table(rows: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def print_json(content: dict[str, Any]) -> None:
     """One object on one line."""
-    output.print(json.dumps(content), markup=False)
+    output.print(json.dumps(content))

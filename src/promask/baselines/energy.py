@@ -5,6 +5,7 @@ For zero-filling and the complex squared error, Parseval's theorem makes this th
 
 import torch
 
+from promask.data import prepared
 from promask.fourier import centred, space_axes, spectrum
 from promask.patterns import Pattern
 from promask.types import SampleSet, UnitMask
@@ -12,6 +13,7 @@ from promask.types import SampleSet, UnitMask
 
 def energy(pattern: Pattern, budget: int, seed: int, data: SampleSet) -> UnitMask:
     """The `budget` units of largest mean |k|^2; ties are broken as for the mode of a learned distribution."""
+    data = prepared(data)
     dimensions = len(pattern.shape)
     total = torch.zeros(pattern.shape, dtype=torch.float64)
     for index in range(len(data)):

@@ -1,32 +1,50 @@
-"""Data sets: built-in names, NumPy files and arrays. A new kind is one file and one line in a table here."""
+"""Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from promask.data.arrays import from_images, from_kspace, read_npy, read_npz
+from promask.data.acdc import acdc
+from promask.data.arrays import from_images, from_kspace
+from promask.data.bart import read_bart
 from promask.data.brain import brain
+from promask.data.brats import brats
 from promask.data.cardiac import cardiac
+from promask.data.dicom import is_dicom, read_dicom
+from promask.data.fastmri import fastmri, fastmri_plus
+from promask.data.file_set import FileSet, OnFile, prepared, usable
+from promask.data.folder import FileReader, read_folder
+from promask.data.hdf5 import read_hdf5
 from promask.data.head import head
 from promask.data.knee import knee
+from promask.data.matlab import read_mat
+from promask.data.nifti import read_nifti, split_name
+from promask.data.numpy_files import read_npy, read_npz
 from promask.data.phantom import Anatomy
 from promask.data.sets import ArraySet, Subset
-from promask.data.split import PARTS, choose_part
+from promask.data.split import OTHER_PART, PARTS, choose_part
+from promask.data.stack import Describe, fitted
 from promask.errors import InputError
+from promask.reading import Reading
 from promask.types import Sample, SampleSet
 
 __all__ = [
     "BUILT_IN",
+    "COLLECTIONS",
+    "OTHER_PART",
     "PARTS",
     "READERS",
     "ArraySet",
+    "OnFile",
     "Subset",
     "choose_part",
     "from_images",
     "from_kspace",
     "load",
+    "prepared",
 ]
 
 
@@ -46,42 +64,107 @@ BUILT_IN: Mapping[str, Callable[..., ArraySet]] = {
     "cardiac": _procedural(cardiac, "cardiac"),
     "knee": _procedural(knee, "knee"),
 }
-READERS: Mapping[str, Callable[[Path, bool], SampleSet]] = {".npz": read_npz, ".npy": read_npy}
+COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[Describe]]] = {
+    "acdc": acdc,
+    "brats": brats,
+    "fastmri": fastmri,
+    "fastmri+": fastmri_plus,
+}
+"""Data sets with a layout of their own: `acdc:ROOT` and so on."""
+READERS: Mapping[str, FileReader] = {
+    ".npz": read_npz,
+    ".npy": read_npy,
+    ".mat": read_mat,
+    ".h5": read_hdf5,
+    ".hdf5": read_hdf5,
+    ".mrd": read_hdf5,
+    ".nii": read_nifti,
+    ".nii.gz": read_nifti,
+    ".cfl": read_bart,
+    ".dcm": read_dicom,
+    ".ima": read_dicom,
+}
 
 
-def load(data: Any, volumes: bool = False) -> SampleSet:
+def load(data: Any, reading: Reading = Reading()) -> SampleSet:
     """A data set from whatever a user has: a DATA string, a path, an array, a tensor or a torch Dataset.
 
-    `volumes` says that a sample has three axes rather than two. A built-in name may be followed by `+phase`.
+    A built-in name may be followed by `+phase`. Of files only the headers are read; see `prepared`.
 
     >>> load(torch.rand(3, 16, 16)).shape
     (1, 16, 16)
     """
     if isinstance(data, str | Path):
-        return _from_text(str(data), volumes)
+        return _from_text(str(data), reading)
     if isinstance(data, SampleSet):
+        _check_same_reading(data, reading)
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
-        return from_images(data, volumes=volumes)
+        return _adapted(from_images(data, volumes=reading.volumes), reading)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
-        return _from_dataset(data, volumes)
+        return _adapted(_from_dataset(data, reading.volumes), reading)
     raise InputError(f"Cannot take data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
 
 
-def _from_text(text: str, volumes: bool) -> SampleSet:
+def _from_text(text: str, reading: Reading) -> SampleSet:
     name, _, option = text.partition("+")
     if name in BUILT_IN and option in ("", "phase"):
-        return BUILT_IN[name](volumes=volumes, phase=option == "phase")
+        return _adapted(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
+    collection, _, root = text.partition(":")
+    if collection in COLLECTIONS and root:
+        if not Path(root).is_dir():
+            raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
+        return FileSet(usable(COLLECTIONS[collection](Path(root), reading), reading), reading, text)
     path = Path(text)
+    if Path(f"{text.removesuffix('.hdr')}.cfl").exists():  # as BART's users call it
+        path = Path(f"{text.removesuffix('.hdr')}.cfl")
     if not path.exists():
-        built_in = ", ".join(BUILT_IN)
-        raise InputError(f"{text} is neither a file nor a built-in data set ({built_in}).")
-    if path.suffix not in READERS or path.is_dir():
-        raise InputError(f"{text} cannot be read: promask reads {' and '.join(READERS)} files.")
-    return READERS[path.suffix](path, volumes)
+        collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
+        raise InputError(
+            f"{text} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); folders and {collections} "
+            f"are read, too."
+        )
+    if path.is_dir():
+        return FileSet(usable(read_folder(path, reading, READERS), reading), reading, text)
+    suffix = ".dcm" if is_dicom(path) else split_name(path)[1].lower()
+    if suffix not in READERS:
+        raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
+    return FileSet([READERS[suffix](path, reading)], reading, text)
 
 
-def _from_dataset(data: Any, volumes: bool) -> SampleSet:
+def _check_same_reading(data: SampleSet, reading: Reading) -> None:
+    """Refuse settings that would have no effect, because the data were loaded before."""
+    while isinstance(data, Subset):
+        data = data.data
+    loaded, usual = getattr(data, "reading", Reading()), Reading()
+    for name in ("kspace", "array", "holds", "plane", "slices", "size"):
+        wanted = getattr(reading, name)
+        if wanted not in (getattr(usual, name), getattr(loaded, name)):
+            raise InputError(
+                f"{data.name} was loaded with {name} {getattr(loaded, name)}, and cannot be read with {wanted} "
+                f"now: give the settings to promask.data.load."
+            )
+
+
+def _adapted(data: ArraySet, reading: Reading) -> ArraySet:
+    """Samples in memory, taken as a user of files would have them."""
+    chosen = list(reading.chosen(len(data)))
+    size = reading.wanted_size(data.shape[1:])
+    images = data.images.abs() if reading.kspace == "emulated" else data.images
+    if len(chosen) == len(data) and size == data.shape[1:]:
+        return replace(data, images=images, reading=reading)
+    if not chosen:
+        raise InputError(f"{data.name} holds no slices to take.")
+    return replace(
+        data,
+        images=fitted(images[chosen], size),
+        labels=None if data.labels is None else fitted(data.labels[chosen], size),
+        subjects=None if data.subjects is None else [data.subjects[index] for index in chosen],
+        reading=reading,
+    )
+
+
+def _from_dataset(data: Any, volumes: bool) -> ArraySet:
     """A torch Dataset whose items are samples, images, or (image, label) pairs."""
     items = [data[index] for index in range(len(data))]
     if not items:

@@ -1,7 +1,6 @@
-"""Arrays in memory and in NumPy files as data sets."""
+"""Arrays in memory as data sets."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import torch
 
 from promask.data.sets import ArraySet
 from promask.errors import InputError
-from promask.files import NUMBERS, Array, as_tensor, read_numpy
+from promask.files import NUMBERS, as_tensor
 from promask.fourier import space_axes, to_image
 
 
@@ -51,31 +50,6 @@ def from_kspace(
     return from_images(images, labels, subjects, volumes, name)
 
 
-def read_npy(path: Path, volumes: bool) -> ArraySet:
-    """Real images in a .npy file."""
-    images = read_numpy(path)
-    if isinstance(images, dict):
-        raise InputError(f"{path} is an archive of arrays: give it the ending .npz.")
-    if np.iscomplexobj(images):
-        raise InputError(
-            f"{path} is complex and does not say what it holds: save it in a .npz file, as `kspace` or as `image`."
-        )
-    return from_images(images, volumes=volumes, name=str(path))
-
-
-def read_npz(path: Path, volumes: bool) -> ArraySet:
-    """Images (`image`) or centred k-space (`kspace`) in a .npz file, with `label`, `subject` or `slice_id`."""
-    arrays = read_numpy(path)
-    if not isinstance(arrays, dict):
-        raise InputError(f"{path} is a single array: give it the ending .npy.")
-    build = from_images if "image" in arrays else from_kspace
-    content = arrays.get("image", arrays.get("kspace"))
-    if content is None:
-        found = ", ".join(arrays) or "nothing"
-        raise InputError(f"{path} holds neither `image` nor `kspace`, but {found}.")
-    return build(content, arrays.get("label"), _subjects(arrays), volumes, str(path))
-
-
 def _stacked(values: Any, volumes: bool, name: str) -> tuple[torch.Tensor, bool]:
     """Samples as (N, channel, *space) in single precision, and whether it was one sample without an axis N."""
     if not isinstance(values, torch.Tensor):
@@ -102,13 +76,3 @@ def _labels(labels: Any, name: str) -> torch.Tensor:
     if array.dtype.kind not in "buif" or not (array == np.round(array.astype(np.float64))).all():
         raise InputError(f"The labels of {name} must be whole numbers.")
     return as_tensor(array.astype(np.int64))
-
-
-def _subjects(arrays: dict[str, Array]) -> list[str] | None:
-    if "subject" in arrays:
-        return [str(name) for name in arrays["subject"].reshape(-1)]
-    if "slice_id" in arrays:
-        names = [str(name) for name in arrays["slice_id"].reshape(-1)]
-        # Plain slice numbers say nothing of patients; to take each for one would leak neighbours into the test.
-        return [name.split("_")[0] for name in names] if all("_" in name for name in names) else None
-    return None

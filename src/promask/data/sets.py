@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from promask.errors import InputError
+from promask.geometry import Geometry
+from promask.reading import Reading
 from promask.types import Sample, SampleSet
 
 
@@ -21,10 +23,16 @@ class ArraySet:
     name: str
     labels: torch.Tensor | None = None
     subjects: Sequence[str] | None = None
+    geometry: Geometry = Geometry()
+    held_out: Sequence[bool] | None = None
+    reading: Reading = Reading()
+    """How they were taken from what a user gave."""
 
     def __post_init__(self) -> None:
         for index, image in enumerate(self.images):
-            _check(image, self._sample_name(index))
+            found = flaw(image)
+            if found:
+                raise InputError(f"{self._sample_name(index)} {found}: mend it or leave it out.")
         if self.labels is not None and self.labels.shape != (len(self), *self.shape[1:]):
             raise InputError(
                 f"The labels of {self.name} have shape {list(self.labels.shape)}, but its images need labels of "
@@ -81,6 +89,17 @@ class Subset:
         groups = self.data.groups
         return [groups[index] for index in self.indices]
 
+    @property
+    def held_out(self) -> Sequence[bool] | None:
+        """Whether each sample belongs to the test part."""
+        held_out = self.data.held_out
+        return None if held_out is None else [held_out[index] for index in self.indices]
+
+    @property
+    def geometry(self) -> Geometry:
+        """What of k-space and of the image counts."""
+        return self.data.geometry
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -88,13 +107,13 @@ class Subset:
         return self.data[self.indices[index]]
 
 
-def _check(image: torch.Tensor, name: str) -> None:
+def flaw(image: torch.Tensor) -> str | None:
+    """What makes an image unfit to learn from, in words."""
     if not torch.isfinite(image).all():
-        raise InputError(f"{name} holds NaN or infinite values: mend it or leave it out.")
-    magnitude = image.abs()
-    if magnitude.max() == 0:
-        raise InputError(f"{name} is zero everywhere: leave it out.")
-    if magnitude.min() == magnitude.max():
-        raise InputError(
-            f"{name} has the same value everywhere, so there is no image to learn from: leave it out."
-        )
+        return "holds NaN or infinite values"
+    smallest, largest = image.abs().aminmax()
+    if smallest == 0 and largest == 0:
+        return "is zero everywhere"
+    if smallest == largest:
+        return "has the same value everywhere, so there is no image to learn from"
+    return None

@@ -7,6 +7,7 @@ from promask.errors import InputError
 from promask.types import SampleSet
 
 PARTS = ("train", "test", "all")
+OTHER_PART = {"train": "test", "test": "train", "all": "all"}
 HELD_OUT = 0.2
 BLOCKS = 10
 
@@ -18,7 +19,8 @@ def choose_part(data: SampleSet, part: str | None, usual: str) -> tuple[SampleSe
     chosen from another already.
     """
     if part is None:
-        part = usual if len(set(data.groups)) > 1 and not isinstance(data, Subset) else "all"
+        tells = _folders(data) is not None or len(set(data.groups)) > 1
+        part = usual if tells and not isinstance(data, Subset) else "all"
     if part not in PARTS:
         raise InputError(f"Unknown part {part!r}: choose one of {', '.join(PARTS)}.")
     if part == "all" or len(data) == 1:
@@ -27,7 +29,21 @@ def choose_part(data: SampleSet, part: str | None, usual: str) -> tuple[SampleSe
     return Subset(data, [index for index in range(len(data)) if held_out[index] == (part == "test")]), part
 
 
+def _folders(data: SampleSet) -> list[bool] | None:
+    """Whether each sample lies in a test folder, if there are samples that do and others that do not.
+
+    Whoever is in both is held out.
+    """
+    if data.held_out is None or len(set(data.held_out)) < 2:
+        return None
+    tested = {group for group, held_out in zip(data.groups, data.held_out, strict=True) if held_out}
+    return [group in tested for group in data.groups]
+
+
 def _held_out(data: SampleSet) -> list[bool]:
+    in_folders = _folders(data)
+    if in_folders is not None:
+        return in_folders
     groups = data.groups
     names = sorted(set(groups))
     if len(names) > 1:

@@ -1,44 +1,108 @@
-"""Batches of a data set, drawn without replacement."""
+"""Batches of a data set, drawn without replacement: from memory, or read ahead from disk."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from itertools import islice
 
+import numpy as np
 import torch
 
 from promask.fourier import space_axes, spectrum
+from promask.learning.ahead import ahead
 from promask.patterns import Pattern
 from promask.types import Batch, SampleSet, Units
 
 PIECE = 2**19
 """Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
+MEMORY = 4 * 2**30
+"""Bytes of spectra and targets that are kept; a larger data set is read again for every batch."""
+AHEAD = 4
+"""Pieces that are read while one is worked on."""
+ENERGY_SAMPLES = 2000
+"""The mean energy is that of all samples, or of this many of them at equal distances."""
+
+
+BatchStream = Generator[Iterator[Batch], None, None]
 
 
 class Samples:
     """A data set made ready for the loop: spectra in FFT order and magnitude targets, on one device."""
 
-    def __init__(self, data: SampleSet, device: torch.device) -> None:
-        images = torch.stack([data[index].image for index in range(len(data))]).to(device)
-        self.space = tuple(images.shape[2:])
-        self.spectra = torch.cat([spectrum(piece, space_axes(len(self.space))) for piece in _pieces(images)])
-        self.targets = images.abs()
+    def __init__(self, data: SampleSet, device: torch.device, memory: int = MEMORY) -> None:
+        self.data, self.device = data, device
+        self.seconds_waited = 0.0
+        """Spent in the loop on waiting for the disk."""
+        self.like = data[0].image.real.new_empty(0, device=device)
+        """An empty array of the targets' type, on the device."""
+        self.energies: dict[Pattern, Units] = {}
+        per_number = 3 * self.like.element_size()  # a complex number and its target
+        fits = len(data) * math.prod(data.shape) * per_number <= memory
+        self.kept = self._read_all() if fits else None
 
     def __len__(self) -> int:
-        return len(self.spectra)
-
-    def batch(self, indices: torch.Tensor) -> Batch:
-        """The samples with these indices."""
-        return Batch(self.spectra.index_select(0, indices), self.targets.index_select(0, indices))
+        return len(self.data)
 
     def pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
         """The samples with these indices, a few at a time."""
-        yield from (self.batch(piece) for piece in indices.split(_piece_length(self.spectra)))
+        return self._stream(iter([indices]))
+
+    def batches(self, size: int, repeats: int, generator: torch.Generator) -> BatchStream:
+        """For ever: the pieces of a random batch, in which each sample comes `repeats` times."""
+        orders = index_batches(len(self), size, generator)
+        each = math.ceil(size * repeats / self._piece_length)
+        with closing(self._stream(order.repeat_interleave(repeats) for order in orders)) as pieces:
+            while True:
+                yield islice(pieces, each)
 
     def mean_energy(self, pattern: Pattern) -> Units:
         """The mean over the data of the energy of each unit, in FFT order."""
-        total = torch.zeros(pattern.unit_shape, dtype=torch.float64, device=self.spectra.device)
-        for piece in _pieces(self.spectra):
-            total += pattern.energies(piece).sum(0)
-        return (total / len(self)).to(self.targets.dtype)
+        if pattern not in self.energies:
+            total = torch.zeros(pattern.unit_shape, dtype=torch.float64, device=self.device)
+            count = min(len(self), ENERGY_SAMPLES)
+            for piece in self.pieces(torch.arange(count) * len(self) // count):
+                total += pattern.energies(piece.spectra).sum(0)
+            self.energies[pattern] = (total / count).to(self.like.dtype)
+        return self.energies[pattern]
+
+    @property
+    def _piece_length(self) -> int:
+        return max(1, PIECE // math.prod(self.data.shape))
+
+    def _stream(self, orders: Iterator[torch.Tensor]) -> Generator[Batch, None, None]:
+        """The samples of one order after the other, each in pieces; from disk, the images are read in advance."""
+        pieces = (piece for order in orders for piece in order.split(self._piece_length))
+        if self.kept is not None:
+            for piece in pieces:
+                yield _select(self.kept, piece.to(self.device))
+            return
+        with closing(ahead(map(self._images, pieces), AHEAD, self._note_waiting)) as read:
+            for images, repeats in read:
+                batch = self._transformed(images)
+                yield batch if repeats is None else _select(batch, repeats.to(self.device))
+
+    def _images(self, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The images with these indices, each once, and how they are repeated."""
+        once, repeats = indices.unique_consecutive(return_inverse=True)
+        # By NumPy: PyTorch would start threads of its own for this thread, which wait in a busy loop.
+        images = torch.from_numpy(np.stack([self.data[index].image.numpy() for index in once.tolist()]))
+        return images, repeats if len(once) < len(indices) else None
+
+    def _transformed(self, images: torch.Tensor) -> Batch:
+        images, geometry = images.to(self.device), self.data.geometry
+        return Batch(spectrum(images, space_axes(images.ndim - 2)), geometry.judged(images).abs(), geometry)
+
+    def _read_all(self) -> Batch:
+        first = self._transformed(self._images(torch.tensor([0]))[0])
+        spectra = first.spectra.new_empty(len(self), *first.spectra.shape[1:])
+        targets = first.targets.new_empty(len(self), *first.targets.shape[1:])
+        for indices in torch.arange(len(self)).split(self._piece_length):
+            piece = self._transformed(self._images(indices)[0])
+            spectra[indices], targets[indices] = piece.spectra, piece.targets
+        return Batch(spectra, targets, self.data.geometry)
+
+    def _note_waiting(self, seconds: float) -> None:
+        self.seconds_waited += seconds
 
 
 def index_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
@@ -53,9 +117,5 @@ def index_batches(count: int, batch_size: int, generator: torch.Generator) -> It
         yield from order.split(batch_size)[: len(order) // batch_size]
 
 
-def _piece_length(values: torch.Tensor) -> int:
-    return max(1, PIECE // math.prod(values.shape[1:]))
-
-
-def _pieces(values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return values.split(_piece_length(values))
+def _select(batch: Batch, indices: torch.Tensor) -> Batch:
+    return Batch(batch.spectra.index_select(0, indices), batch.targets.index_select(0, indices), batch.geometry)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from promask.config import Config
-from promask.data import choose_part, load
+from promask.data import OnFile, choose_part, load, prepared
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
 from promask.fourier import centred
@@ -35,6 +35,7 @@ def learn(
     loss: str | Loss = "mse",
     init: Any = None,
     on_step: OnStep | None = None,
+    on_file: OnFile | None = None,
     **settings: Any,
 ) -> Run:
     """Learn where to sample k-space.
@@ -44,10 +45,10 @@ def learn(
     >>> run.mask.shape, int(run.mask.sum())
     (torch.Size([16, 16]), 64)
 
-    `data` is an array or tensor of images, a torch Dataset, a file or a built-in name; `loss` is `mse`, `l1`,
-    `ssim` or a callable on (magnitude images, targets), a mean over the images; `init` is `uniform`, `energy`, or
-    an array or .npy file of probabilities, or a run folder. Further settings are those of `Config`: steps,
-    batch_size, samples, members, pattern, axis, centre, volumes, part, seed, ...
+    `data` is an array or tensor of images, a torch Dataset, a file, a folder or a built-in name; `loss` is `mse`,
+    `l1`, `ssim` or a callable on (magnitude images, targets), a mean over the images; `init` is `uniform`,
+    `energy`, or an array or .npy file of probabilities, or a run folder. Further settings are those of `Config`:
+    steps, batch_size, samples, members, pattern, axis, centre, part, seed, ...; and of `Reading`, for files.
     """
     task = Reconstruction(loss)
     if init is not None:
@@ -55,12 +56,13 @@ def learn(
     config = Config.preset(preset, acceleration=acceleration, loss=task.name, **settings)
     init = config.init if init is None else init
     device = _device(config.device)
-    whole = load(data, config.volumes)
+    whole = load(data, config)
     chosen, part = choose_part(whole, config.part, usual="train")
-    pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis)
+    pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
     budget = pattern.budget(config.acceleration)
     _check_centre(pattern, config.centre, budget)
 
+    chosen = prepared(chosen, on_file)
     began = time.perf_counter()
     samples = Samples(chosen, device)
     start = starting_probabilities(init, samples, pattern)
@@ -75,6 +77,7 @@ def learn(
         },
         "preset": preset,
         "seconds": round(time.perf_counter() - began, 3),
+        "seconds_waited": round(samples.seconds_waited, 3),
         "versions": {
             "promask": __version__,
             "torch": torch.__version__,

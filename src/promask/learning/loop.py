@@ -10,7 +10,7 @@ import torch
 from promask import schedules
 from promask.config import Config
 from promask.fourier import fft_order
-from promask.learning.batches import Samples, index_batches
+from promask.learning.batches import Samples
 from promask.learning.start import Start
 from promask.learning.step import Task, backpropagate
 from promask.patterns import Pattern
@@ -77,11 +77,12 @@ def optimise(
 
     A single image is a data set of one.
     """
-    like = samples.targets
+    like = samples.like
     target = pattern.budget(config.acceleration)
     always = fft_order(pattern.centre(config.centre), len(pattern.free)).to(like.device)
+    never = fft_order(pattern.padding(), len(pattern.free)).to(like.device)
     drawn = start(generator(config.seed, member, "start"))
-    theta = drawn.to(like).masked_fill(always, 1)
+    theta = drawn.to(like).masked_fill(always, 1).masked_fill(never, 0)
     conditions = Conditions(
         steps=config.steps,
         learning_rate=config.learning_rate,
@@ -89,23 +90,24 @@ def optimise(
         budget=target,
         energy=samples.mean_energy(pattern),
         always=always,
+        never=never,
         generator=generator(config.seed, member, "noise", like.device),
     )
     rule = RULES[config.rule](conditions)
-    batches = index_batches(len(samples), config.batch_size, generator(config.seed, member, "batches"))
+    order = generator(config.seed, member, "batches")
+    batches = samples.batches(config.batch_size, config.samples, order)
     watch = ModeWatch(target, config.patience)
     history = History()
 
     for step in range(1, config.steps + 1):
         temperature = rule.begin(theta, step)
-        indices = next(batches).repeat_interleave(config.samples).to(like.device)
         total = torch.zeros((), dtype=like.dtype, device=like.device)
-        for piece in samples.pieces(indices):
+        for piece in next(batches):
             masks = rule.draw(len(piece.targets))
             result = backpropagate(masks, piece, pattern, task)
             rule.observe(masks, result.gradients, piece.spectra)
             total += result.loss
-        loss = float(total) / len(indices)
+        loss = float(total) / (config.batch_size * config.samples)
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"The loss became {loss} at step {step}: are the values of the images too large?"
@@ -119,7 +121,7 @@ def optimise(
             config.exploitation,
             config.annealing,
         )
-        theta = constrain(rule.propose(), budget, always)
+        theta = constrain(rule.propose(), budget, always, never)
         progress = Progress(member, config.members, step, config.steps, loss, budget, temperature, theta)
         history.append(progress)
         if on_step is not None:
@@ -127,16 +129,17 @@ def optimise(
         if step < config.steps and watch.is_steady(theta, step):
             history.stopped = step
             break
+    batches.close()
     return theta, history
 
 
-def constrain(theta: Units, budget: float, always: UnitMask) -> Units:
+def constrain(theta: Units, budget: float, always: UnitMask, never: UnitMask) -> Units:
     """The nearest probabilities within the budget; units that are always acquired take their share of it."""
-    count = int(always.sum())
-    if count == 0:
+    decided = always | never
+    if not decided.any():
         return project(theta, budget)
-    result = torch.ones_like(theta)
-    result[~always] = project(theta[~always], budget - count)
+    result = always.to(theta.dtype)
+    result[~decided] = project(theta[~decided], budget - int(always.sum()))
     return result
 
 

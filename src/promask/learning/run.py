@@ -49,7 +49,7 @@ class Run:
 
     @property
     def acceleration(self) -> float:
-        """The acceleration achieved: all locations over those acquired."""
+        """The acceleration achieved: all units, padding left out, over those acquired."""
         pattern = self.distribution.pattern
         return pattern.units / self.distribution.budget
 
@@ -76,7 +76,7 @@ class Run:
         folder = Path(folder)
         record = _read_record(folder)
         try:
-            pattern = Pattern(tuple(record["pattern"]["shape"]), tuple(record["pattern"]["free"]))
+            pattern = _pattern(record["pattern"])
             config = Config.from_dict(record["config"])
             probabilities = _read_units(folder / "probabilities.npy", pattern)
             variance = _read_units(folder / "variance.npy", pattern)
@@ -99,7 +99,7 @@ class Run:
             "acceleration": {"asked": self.config.acceleration, "achieved": self.acceleration},
             "units": pattern.units,
             "budget": self.distribution.budget,
-            "pattern": {"shape": pattern.shape, "free": pattern.free},
+            "pattern": {"shape": pattern.shape, "free": pattern.free, "extent": pattern.extent},
             "centring": "DC at index n // 2 of every axis",
             "about": dict(self.about),
             "history": dict(self.history),
@@ -147,6 +147,11 @@ def _read_json(folder: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or "format" not in record:
         raise InputError(f"{path} is not the record of a run.")
     return record
+
+
+def _pattern(record: Mapping[str, Any]) -> Pattern:
+    extent = tuple((start, stop) for start, stop in record.get("extent", ()))
+    return Pattern(tuple(record["shape"]), tuple(record["free"]), extent)
 
 
 def _read_units(path: Path, pattern: Pattern) -> Units:

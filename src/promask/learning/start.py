@@ -19,7 +19,7 @@ Start = Callable[[torch.Generator], Units]
 
 def starting_probabilities(init: Any, samples: Samples, pattern: Pattern) -> Start:
     """`uniform`: from U(0, 1), for each member its own. `energy`: the same numbers in the order of the energy."""
-    like = samples.targets
+    like = samples.like
     if isinstance(init, str) and init == "uniform":
         return lambda generator: torch.rand(pattern.unit_shape, generator=generator, dtype=like.dtype)
     if isinstance(init, str) and init == "energy":

@@ -25,6 +25,6 @@ def backpropagate(masks: UnitDraws, batch: Batch, pattern: Pattern, task: Task) 
     masks = masks.detach().requires_grad_()
     on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
     images = zero_filled(batch.spectra, on_grid, len(pattern.shape))
-    loss = task(images, batch) * len(masks)
+    loss = task(batch.geometry.judged(images), batch) * len(masks)
     (gradients,) = torch.autograd.grad(loss, masks)
     return Backpropagated(loss.detach(), gradients)

@@ -1,0 +1,88 @@
+"""BART's files: a text header (.hdr) and complex numbers (.cfl), the first axis running fastest."""
+
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from promask.data.stack import Pair, Stack
+from promask.data.three_axes import slices_of_encoded_volume
+from promask.errors import InputError, InputWarning
+from promask.files import Array
+from promask.reading import Reading
+
+COIL = 3
+"""The axis of the coils; before it readout and two phase encodings, after it whatever else there is."""
+
+
+def read_bart(path: Path, reading: Reading) -> Stack:
+    """K-space, or with `--holds image` images: (x, y, z, coil, ...); all axes after the coils are samples."""
+    dimensions = bart_dimensions(path)
+    values = bart_array(path, dimensions)
+    *space, coils = dimensions[: COIL + 1]
+    count = math.prod(dimensions[COIL + 1 :])
+    if 0 in values.shape:
+        raise InputError(f"{path} holds no images: its shape is {list(values.shape)}.")
+    if reading.holds is None:
+        warnings.warn(
+            f"{path} is taken as centred k-space; say --holds image if it holds images.",
+            InputWarning,
+            stacklevel=2,
+        )
+    holds_kspace = reading.holds != "image"
+    samples = values.reshape(*space, coils, count, order="F")
+    depth = 1 if reading.volumes else space[2]
+    numbers = reading.chosen(count * depth)
+
+    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+        last, sample = -1, np.empty(0)
+        for number in chosen:
+            if number // depth != last:
+                last = number // depth
+                sample = np.moveaxis(samples[..., last], 3, 0)
+                if holds_kspace and depth > 1:
+                    sample = slices_of_encoded_volume(sample)
+            yield np.ascontiguousarray(sample if reading.volumes else sample[..., number % depth]), None
+
+    return Stack(
+        files=(path, path.with_suffix(".hdr")),
+        shape=(coils, *(space if reading.volumes else space[:2])),
+        numbers=numbers,
+        read=read,
+        holds_kspace=holds_kspace,
+        variant=f"bart {holds_kspace}",
+    )
+
+
+def bart_dimensions(path: Path) -> tuple[int, ...]:
+    """The shape that a header tells, at least four axes."""
+    header = path.with_suffix(".hdr")
+    try:
+        lines = header.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise InputError(f"Cannot read {header}, the header of {path}: {error.strerror or error}.") from error
+    for title, line in pairwise(lines):
+        if title.strip() == "# Dimensions":
+            words = line.split()
+            if words and all(word.isdecimal() for word in words):
+                dimensions = tuple(int(word) for word in words)
+                return dimensions + (1,) * (COIL + 1 - len(dimensions))
+    raise InputError(f"{header} is damaged: it does not tell the dimensions of {path}.")
+
+
+def bart_array(path: Path, dimensions: Sequence[int]) -> Array:
+    """The numbers of a .cfl file, mapped into memory."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+    if size != math.prod(dimensions) * np.dtype(np.complex64).itemsize:
+        raise InputError(f"{path} is damaged: its {size} bytes do not make an array of shape {list(dimensions)}.")
+    if size == 0:
+        return np.zeros(tuple(dimensions), np.complex64)
+    return np.memmap(path, np.dtype("<c8"), "r", shape=tuple(dimensions), order="F")

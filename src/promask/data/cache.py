@@ -1,0 +1,176 @@
+"""Samples that are ready, on disk: keyed by what the files hold and by how they were read.
+
+Everything is made under a temporary name and renamed: whoever looks finds an entry whole or not at all, however
+many processes work on it, and one that was killed leaves nothing but a temporary folder, which goes after a day.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from promask.errors import InputError
+from promask.files import replacing
+
+STALE = 24 * 3600
+"""Seconds after which a temporary folder belongs to no one."""
+TEMPORARY = "unfinished-"
+KEY = re.compile(r"[0-9a-f]{64}")
+"""The names of entries and of digests."""
+
+
+def cache_folder() -> Path:
+    """PROMASK_CACHE, or `promask` in the usual place for caches."""
+    import platformdirs
+
+    chosen = os.environ.get("PROMASK_CACHE")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("promask")
+
+
+class Column:
+    """Arrays of one shape and type, one after the other in a file."""
+
+    def __init__(self, file: Path, shape: Sequence[int], dtype: str) -> None:
+        self.file, self.shape, self.dtype = file, tuple(shape), np.dtype(dtype)
+        self.row_bytes = int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def __getitem__(self, row: int) -> torch.Tensor:
+        with self.file.open("rb") as file:
+            file.seek(row * self.row_bytes)
+            content = bytearray(file.read(self.row_bytes))
+        if len(content) != self.row_bytes:
+            raise OSError(f"{self.file} is too short")
+        return torch.from_numpy(np.frombuffer(content, self.dtype).reshape(self.shape))
+
+
+class ColumnWriter:
+    """Writes a column, whose shape and type are those of the first array."""
+
+    def __init__(self, file: Path) -> None:
+        self.path, self.file = file, file.open("wb")
+        self.about: dict[str, Any] = {}
+
+    def append(self, values: torch.Tensor) -> None:
+        """Write one more array."""
+        array = np.ascontiguousarray(values.numpy())
+        self.about = self.about or {"shape": list(array.shape), "dtype": array.dtype.str}
+        self.file.write(array.tobytes())
+
+    def close(self) -> dict[str, Any]:
+        """Make sure that all of it is on the disk."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        return self.about
+
+
+Write = Callable[[Path], dict[str, Any]]
+"""Fills a folder, and returns what is to be known of it."""
+
+
+def entry(key: str, write: Write) -> tuple[Path, dict[str, Any]]:
+    """The folder of a key, and what is known of it; made by `write` if it is not there."""
+    folder = cache_folder() / "samples" / key[:2] / key
+    known = _read(folder)
+    return (folder, known) if known is not None else (folder, _make(folder, write))
+
+
+def content_key(files: Sequence[Path], settings: Any) -> str:
+    """A key that changes with the bytes of the files and with the settings, and with nothing else."""
+    description = json.dumps([[_digest(file) for file in files], settings], sort_keys=True, default=str)
+    return hashlib.sha256(description.encode()).hexdigest()
+
+
+def size_on_disk() -> int:
+    """The bytes of everything in the cache."""
+    folder = cache_folder()
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.exists() else 0
+
+
+def clear() -> None:
+    """Remove what promask keeps in the cache; what is in use elsewhere is made again when it is needed."""
+    samples, digests = cache_folder() / "samples", cache_folder() / "digests"
+    for path in [*samples.glob("??/*"), *digests.glob("*")]:
+        if KEY.fullmatch(path.name):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in samples.glob(f"{TEMPORARY}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    try:
+        known = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        whole = all((folder / name).stat().st_size == size for name, size in known["sizes"].items())
+        return known["about"] if whole else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _make(folder: Path, write: Write) -> dict[str, Any]:
+    temporary = folder.parent.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
+    try:
+        temporary.mkdir(parents=True)
+        _remove_stale(temporary.parent)
+        about = write(temporary)
+        sizes = {path.name: path.stat().st_size for path in temporary.iterdir()}
+        (temporary / "about.json").write_text(json.dumps({"about": about, "sizes": sizes}), encoding="utf-8")
+        folder.parent.mkdir(exist_ok=True)
+        _replace(temporary, folder)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            f"Cannot keep prepared samples in {cache_folder()}: {reason}; make room there, or choose another "
+            f"folder with the environment variable PROMASK_CACHE."
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return about
+
+
+def _replace(temporary: Path, folder: Path) -> None:
+    for _ in range(10):
+        try:
+            temporary.rename(folder)
+            return
+        except OSError:
+            if _read(folder) is not None:  # another process was faster, with the same content
+                return
+            shutil.rmtree(folder, ignore_errors=True)  # damaged
+    temporary.rename(folder)
+
+
+def _remove_stale(parent: Path) -> None:
+    for path in parent.glob(f"{TEMPORARY}*"):
+        try:
+            if time.time() - path.stat().st_mtime > STALE:
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:  # removed by someone else
+            continue
+
+
+def _digest(file: Path) -> str:
+    """The hash of the content; computed once for each path, size and time of the last change."""
+    state = file.stat()
+    stamp = f"{file.resolve()}|{state.st_size}|{state.st_mtime_ns}|{state.st_ctime_ns}|{state.st_ino}"
+    known = cache_folder() / "digests" / hashlib.sha256(stamp.encode()).hexdigest()
+    with suppress(OSError, ValueError):
+        digest = known.read_text(encoding="ascii")
+        if KEY.fullmatch(digest):
+            return digest
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    with suppress(OSError):  # it is computed again next time
+        known.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(known) as temporary:
+            temporary.write_text(digest, encoding="ascii")
+    return digest

@@ -1,0 +1,131 @@
+"""MATLAB's files, in MATLAB's order: (H, W), (H, W, N) or (H, W, channel, N)."""
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from promask.data.hdf5_arrays import arrays_of, opened
+from promask.data.named_arrays import LazyArray, of_array, stack_of_arrays
+from promask.data.stack import Stack
+from promask.errors import InputError
+from promask.files import Array
+from promask.reading import Reading
+
+if TYPE_CHECKING:
+    import h5py
+
+NAMES = ("subject", "slice_id")
+"""Lists, in which the order of the axes does not matter."""
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+COMPRESSED = 15
+"""How version 5 marks a compressed variable."""
+USER_BLOCK = 512
+"""Bytes of text that MATLAB puts before the HDF5 content."""
+
+
+def read_mat(path: Path, reading: Reading) -> Stack:
+    """Variables `image` or `kspace`, with `label` and `subject`; version 5 to 7, or 7.3, which is HDF5."""
+    arrays = _version_7_3(path) if is_hdf5(path) else _version_5(path)
+    return stack_of_arrays(arrays, path, reading)
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a MATLAB file is of version 7.3."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(USER_BLOCK + len(HDF5_SIGNATURE))
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+    return HDF5_SIGNATURE in (start[: len(HDF5_SIGNATURE)], start[USER_BLOCK:])
+
+
+def _version_5(path: Path) -> dict[str, LazyArray]:
+    import scipy.io
+
+    with damage(path):
+        check_sums(path.read_bytes())
+        variables: dict[str, Any] = scipy.io.loadmat(path, squeeze_me=False)
+    return {
+        name: _in_our_order(_variable(path, name, value), name)
+        for name, value in variables.items()
+        if isinstance(value, np.ndarray)
+    }
+
+
+def _variable(path: Path, name: str, found: Array) -> LazyArray:
+    """A variable with its axes reversed, as they lie in the file; it is read again when it is needed."""
+    import scipy.io
+
+    def whole() -> Array:
+        with damage(path):
+            values: Array = scipy.io.loadmat(path, squeeze_me=False, variable_names=[name])[name]
+        return values.T
+
+    def rows(indices: Sequence[int]) -> Iterator[Array]:
+        values = whole()
+        return (values[index] for index in indices)
+
+    return LazyArray(found.shape[::-1], found.dtype, rows, whole)
+
+
+def _version_7_3(path: Path) -> dict[str, LazyArray]:
+    arrays = {name: _in_our_order(array, name) for name, array in arrays_of(path).items()}
+    with opened(path) as file:
+        texts = {name: _texts(file, name) for name in NAMES if name in arrays}
+    return arrays | {name: of_array(np.array(text)) for name, text in texts.items() if text is not None}
+
+
+def _texts(file: "h5py.File", name: str) -> list[str] | None:
+    """The texts of a matrix of characters, a row each, or of a cell, which refers to such matrices."""
+    kind = file[name].attrs.get("MATLAB_class")
+    if kind == b"char":
+        return ["".join(map(chr, row)) for row in np.atleast_2d(file[name][()].T)]
+    if kind != b"cell":
+        return None
+    cells = [file[reference] for reference in file[name][()].reshape(-1)]
+    if any(cell.attrs.get("MATLAB_class") != b"char" for cell in cells):
+        return None
+    return ["".join(map(chr, cell[()].reshape(-1))) for cell in cells]
+
+
+def _in_our_order(array: LazyArray, name: str) -> LazyArray:
+    """Of an array whose axes are reversed, (N, channel, W, H): rows of (channel, H, W)."""
+    if name in NAMES or len(array.shape) < 2:
+        return array
+    *leading, width, height = array.shape
+
+    def swapped(values: Array) -> Array:
+        return values.swapaxes(-1, -2)
+
+    def rows(indices: Sequence[int]) -> Iterator[Array]:
+        return (swapped(row) for row in array.rows(indices))
+
+    return LazyArray((*leading, height, width), array.dtype, rows, lambda: swapped(array.whole()))
+
+
+def check_sums(content: bytes) -> None:
+    """Unpack what is compressed, which tells whether it is whole: SciPy may crash on what is not."""
+    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
+    position = 128
+    while order is not None and position < len(content):
+        kind, size = struct.unpack_from(f"{order}II", content, position)
+        position += 8
+        if kind == COMPRESSED:
+            zlib.decompress(content[position : position + size])
+        position += size
+
+
+@contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Whatever a broken file makes SciPy say, as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or 'it is damaged'}.") from error
+    except Exception as error:  # SciPy's reader raises nearly everything
+        raise InputError(f"{path} is damaged: it is not a MATLAB file that can be read.") from error

@@ -1,0 +1,54 @@
+"""The XML header of ISMRMRD, which the files of fastMRI hold as well."""
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+from promask.errors import InputError
+
+
+@dataclass(frozen=True)
+class MrdHeader:
+    """What a header says of the grid of k-space: (readout, phase encoding 1, phase encoding 2)."""
+
+    matrix: tuple[int, int, int]
+    """The encoded matrix; 0 where the header does not tell."""
+    image: tuple[int, int, int]
+    """The matrix of the image; 0 where the header does not tell."""
+    centre: tuple[int, int]
+    """The number of the phase encoding at the centre of k-space, for both of them."""
+    maximum: tuple[int | None, int | None]
+    """The largest number of both phase encodings."""
+    trajectory: str | None
+
+    @staticmethod
+    def parse(text: str | bytes, path: Path) -> "MrdHeader":
+        """From the text of a header; `path` is the file that holds it, for messages."""
+        try:
+            root = ElementTree.fromstring(text)
+        except (ElementTree.ParseError, ValueError) as error:
+            raise InputError(f"The header of {path} is damaged: {error}.") from error
+
+        def words(*names: str) -> str | None:
+            found = root.findtext("/".join(f"{{*}}{name}" for name in ("encoding", *names)))
+            return None if found is None else found.strip()
+
+        def number(*names: str) -> int | None:
+            text = words(*names)
+            return int(text) if text and text.isdecimal() else None
+
+        def size(space: str) -> tuple[int, int, int]:
+            x, y, z = (number(space, "matrixSize", axis) or 0 for axis in "xyz")
+            return x, y, z
+
+        matrix = size("encodedSpace")
+        limits = [("encodingLimits", f"kspace_encoding_step_{step}") for step in (1, 2)]
+        centres = [number(*limit, "center") for limit in limits]
+        usual = [n // 2 for n in matrix[1:]]
+        return MrdHeader(
+            matrix=matrix,
+            image=size("reconSpace"),
+            centre=tuple(u if c is None else c for c, u in zip(centres, usual, strict=True)),  # type: ignore[arg-type]
+            maximum=(number(*limits[0], "maximum"), number(*limits[1], "maximum")),
+            trajectory=words("trajectory"),
+        )

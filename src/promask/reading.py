@@ -1,0 +1,98 @@
+"""How data are read: settings that every command has, checked when they are made."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from promask.errors import InputError
+
+Check = tuple[Any, Callable[[Any], bool], str]
+"""The type of a setting, what is allowed, and the words for it."""
+
+KSPACE = ("acquired", "emulated")
+CONTENTS = ("image", "kspace")
+PLANES = ("sagittal", "coronal", "axial")
+"""By the axis that goes through them: x, y and z of the body."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What of a file is taken, and as what.
+
+    >>> Reading(size=[256, 256]).size
+    (256, 256)
+    """
+
+    volumes: bool = False
+    """Whether the samples are volumes with three axes rather than slices with two."""
+    kspace: str = "acquired"
+    """`acquired`: with its phase, as it is; `emulated`: the transform of the magnitude, as in the paper."""
+    array: str | None = None
+    """The array of a file to take; None: `image` or `kspace`, or the only one."""
+    holds: str | None = None
+    """Whether that array is `image` or `kspace`, where its name does not tell."""
+    plane: str | None = None
+    """The plane of the slices of a NIfTI volume; None: the one that was acquired, across the longest voxels."""
+    slices: tuple[int | None, int | None] | None = None
+    """First slice to take and the one after the last; negative numbers count from the end."""
+    size: tuple[int, ...] | None = None
+    """Images are cropped, or padded with zeros, around their centre to this size."""
+    skip_bad: bool = False
+    """Whether files and slices that cannot be used are left out with a warning, rather than an error."""
+
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        "volumes": (bool, lambda value: True, "true or false"),
+        "kspace": (str, KSPACE.__contains__, " or ".join(KSPACE)),
+        "array": ((str, type(None)), lambda value: True, "the name of an array"),
+        "holds": ((str, type(None)), lambda value: value in (None, *CONTENTS), " or ".join(CONTENTS)),
+        "plane": ((str, type(None)), lambda value: value in (None, *PLANES), " or ".join(PLANES)),
+        "slices": (
+            (tuple, type(None)),
+            lambda value: value is None or (len(value) == 2 and all(_whole(n) or n is None for n in value)),
+            "two whole numbers, first and end, such as 10:40",
+        ),
+        "size": (
+            (tuple, type(None)),
+            lambda value: value is None or (len(value) in (1, 2, 3) and all(_whole(n) and n > 0 for n in value)),
+            "whole numbers, such as 256 256",
+        ),
+        "skip_bad": (bool, lambda value: True, "true or false"),
+    }
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            kind, allowed, wanted = self.CHECKS[name]
+            value = _plain(value)
+            object.__setattr__(self, name, value)
+            is_number_as_bool = isinstance(value, bool) and kind is not bool
+            if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
+                raise InputError(f"{name.replace('_', '-')} must be {wanted}, but is {value!r}.")
+
+    def reading_settings(self) -> dict[str, Any]:
+        """These settings alone, by name; a configuration has others as well."""
+        return {name: getattr(self, name) for name in Reading.CHECKS}
+
+    def chosen(self, count: int, usual: slice = slice(None)) -> range:
+        """The numbers of the slices to take, of `count`; `usual` are those taken without a choice."""
+        wanted = slice(*self.slices) if self.slices is not None else usual
+        return range(count)[wanted]
+
+    def wanted_size(self, space: tuple[int, ...]) -> tuple[int, ...]:
+        """The size of an image after cropping and padding; a single number holds for every axis of it."""
+        if self.size is None:
+            return space
+        size = self.size * len(space) if len(self.size) == 1 else self.size
+        if len(size) != len(space):
+            raise InputError(f"The size {list(size)} does not fit images of shape {list(space)}.")
+        return size
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, and lists, as JSON has them, as tuples."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
