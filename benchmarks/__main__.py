@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.memory import peak_memory
+from benchmarks.reading import reading
 from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
 from promask.baselines import baseline_mask
 from promask.data import ArraySet, choose_part, from_images
@@ -103,6 +104,7 @@ def main() -> None:
     growth = scaling([n for n in SCALING_SIZES if n <= arguments.largest], steps)
     quarter = size // 2
     volume = volume_run((quarter, quarter, quarter // 2), steps=20)
+    files = reading(size, volumes=40, slices=20, steps=4 * steps)
 
     record = {
         "size": size,
@@ -112,6 +114,7 @@ def main() -> None:
         "memory": memory,
         "scaling": growth,
         "volume": volume,
+        "reading": files,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(record, indent=1))
@@ -152,6 +155,14 @@ def show(record: dict[str, Any]) -> None:
     console.print(
         f"A volume of {' x '.join(map(str, volume['shape']))}: {volume['seconds_per_step']:.2f} s a step, "
         f"{volume['psnr']:.2f} dB, closed form {volume['psnr_closed_form']:.2f} dB."
+    )
+    files = record["reading"]
+    memory_step, disk = files["memory"]["step"], files["disk"]
+    console.print(
+        f"{files['slices']} slices in gzipped NIfTI files: made ready in {files['seconds']['first']:.1f} s, found "
+        f"ready in {files['seconds']['again']:.2f} s. A default step from disk takes "
+        f"{disk['step'] / memory_step:.2f} times one from memory ({1e3 * disk['step']:.1f} and "
+        f"{1e3 * memory_step:.1f} ms), {100 * disk['waiting']:.1f} % of it waiting for the disk."
     )
 
 

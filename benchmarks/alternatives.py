@@ -9,6 +9,7 @@ benchmarks/quality.py is not looked at.
 import argparse
 import itertools
 import json
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -134,7 +135,7 @@ def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Task, images: 
     """Swap acquired units of least gain for others of most gain, while this lowers the loss of `images` images."""
     samples = Samples(train, torch.device("cpu"))
     indices = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))[:images]
-    curvature = samples.mean_energy(pattern) / samples.targets[0].numel()
+    curvature = samples.mean_energy(pattern) / math.prod(train.shape)
     units = fft_order(pattern.restrict(mask), len(pattern.free)).to(curvature)
 
     def look(units: Units) -> tuple[float, Units]:

@@ -18,7 +18,7 @@ def igs(samples: Samples, pattern: Pattern, task: Task, budget: int) -> UnitMask
     chosen = fft_order(pattern.centre(1), len(pattern.free))
     everything = torch.arange(len(samples))
     while int(chosen.sum()) < budget:
-        gradient = torch.zeros(pattern.unit_shape, dtype=samples.targets.dtype)
+        gradient = torch.zeros(pattern.unit_shape, dtype=samples.like.dtype)
         for piece in samples.pieces(everything):
             masks = chosen.to(piece.targets.dtype).expand(len(piece.targets), *pattern.unit_shape)
             gradient += backpropagate(masks, piece, pattern, task).gradients.sum(0)
