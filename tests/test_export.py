@@ -777,3 +777,21 @@ def test_what_carrying_costs(pattern, acceleration):
         for name in ("carried", "carried_mask"):
             assert row[name] > row["learned"] - 0.3
             assert row[name] > row["gaussian"] + 1.5
+
+
+def test_as_monai_has_it():
+    """MONAI's own transform and reconstruction, with the same mask."""
+    from monai.apps.reconstruction.complex_utils import complex_abs
+    from monai.apps.reconstruction.mri_utils import root_sum_of_squares
+    from monai.apps.reconstruction.transforms.array import EquispacedKspaceMask
+    from monai.data.fft_utils import ifftn_centered
+
+    function = as_mask_func(run_on(PATTERNS["columns"]))
+    kspace = torch.randn(2, 3, 16, 12, 2, generator=seeded())
+    masked, image = function(kspace)
+    mask, _ = function(kspace.shape)
+    filled = complex_abs(ifftn_centered(kspace * mask, spatial_dims=2, is_complex=True))
+    torch.testing.assert_close(image, root_sum_of_squares(filled, spatial_dim=1))
+    theirs = EquispacedKspaceMask(center_fractions=[0.2], accelerations=[4])(kspace)
+    for ours, their in zip((masked, image), theirs, strict=True):
+        assert (type(ours), ours.shape, ours.dtype) == (type(their), their.shape, their.dtype)
