@@ -178,8 +178,7 @@ def test_how_files_are_read(promask):
         "kspace",
         "--slices",
         "2:-3",
-        "--size",
-        "8",
+        "--size=8",
         "10",
         "--kspace",
         "emulated",
@@ -195,6 +194,8 @@ def test_how_files_are_read(promask):
     assert (np.load("a/probabilities.npy") == np.load("b/probabilities.npy")).all()
     fewer = json.loads(promask("evaluate", "a", "raw.npz", "--slices", ":2", "--json"))
     assert fewer["images"] == 2
+    other = json.loads(promask("evaluate", "a", "images.npy", "--json"))
+    assert other["images"] == 10, "of other data, --array and --slices are not those of the run"
 
 
 def test_bad_files_are_named_and_left_out_if_asked(tmp_path, promask, capsys):
@@ -227,6 +228,7 @@ def test_a_bad_file_that_is_held_out_is_found_before_learning(promask, tmp_path)
 def test_a_run_is_measured_on_what_it_did_not_see(promask):
     promask("learn", "patients.npz", "--accel", 4, "--out", "a", "--steps", 2, "--part", "test")
     assert json.loads(promask("evaluate", "a", "patients.npz", "--json"))["part"] == "train"
+    assert json.loads(promask("evaluate", "a", "./patients.npz", "--json"))["part"] == "train"
     assert json.loads(promask("evaluate", "a/mask.npy", "patients.npz", "--json"))["part"] == "test"
 
 

@@ -736,10 +736,10 @@ def test_shrinking_averages():
 def test_padding_scales():
     run = run_on(Pattern((12, 20), (1,), ((0, 12), (4, 18))), acceleration=2)
     mask = resized(run, (24, 40))
-    assert mask.extent == ((0, 24), (8, 36))
+    assert mask.extent == ((0, 24), (8, 35))  # frequencies from -12 / 40 to 14 / 40, as from -6 / 20 to 7 / 20
     assert not mask.mask[:, :8].any()
-    assert not mask.mask[:, 36:].any()
-    assert mask.achieved == 2
+    assert not mask.mask[:, 35:].any()
+    assert mask.achieved == 27 / 13
     assert resized(run, (12, 5)).extent == ((0, 12), (1, 4))
     assert resized(ExportedMask.of_mask(run.mask, extent=[(0, 1), (0, 20)]), (3, 7)).extent == ((0, 2), (0, 7))
 

@@ -1,5 +1,7 @@
 """What a user of `learn` may count on."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,7 @@ from promask.learning.run import Run
 from promask.learning.start import starting_probabilities
 from promask.learning.step import backpropagate
 from promask.patterns import Pattern
+from promask.reading import Reading
 from promask.tasks import Reconstruction
 
 
@@ -355,3 +358,25 @@ def test_few_lines(width, acceleration):
     run = learn(images, acceleration, pattern="1d", steps=8)
     assert run.mask[0].sum() == int(width / acceleration)
     assert torch.isfinite(torch.tensor(run.history["loss"])).all()
+
+
+def test_the_record_tells_how_data_were_read():
+    images = smooth_images(4, dtype=torch.complex64)
+    run = learn(load(images, Reading(kspace="emulated", size=(8, 8), slices=(0, 3))), 4, steps=2)
+    assert (run.config.kspace, run.config.size, run.config.slices) == ("emulated", (8, 8), (0, 3))
+    kspace = to_kspace(images, (-2, -1))[:, 0]
+    again = learn(kspace, 4, steps=2, holds="kspace")
+    assert torch.equal(again.mask, learn(to_image(kspace, (-2, -1)), 4, steps=2).mask)
+    learn(images.conj(), 4, steps=2)
+
+
+def test_no_thread_outlives_an_interrupted_run(monkeypatch):
+    monkeypatch.setattr(Samples.__init__, "__defaults__", (0,))
+    before = threading.active_count()
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(smooth_images(4, dtype=torch.complex64), 4, steps=5, on_step=interrupt)
+    assert threading.active_count() == before

@@ -843,9 +843,6 @@ def test_parts_in_folders(tmp_path):
     assert list(data.held_out) == [True] * 6 + [False] * 12 + [True] * 6 + [False, True]
     train = images_of(prepared(choose_part(data, None, usual="train")[0]))[:, 0]
     close(train, np.concatenate([IMAGE + 1, IMAGE + 2, SERIES[1:2].astype(np.float32)]))
-    write_all(tmp_path, ["other/c.npy"])
-    with pytest.warns(InputWarning, match="The folders Test, other, train, "):
-        assert load(tmp_path).held_out is None
 
 
 def test_formats_in_one_folder(tmp_path):
@@ -973,7 +970,7 @@ def test_a_dicom_file_without_an_ending(tmp_path):
 
 def test_folders_that_may_not_be_subjects(tmp_path):
     write_all(tmp_path, [f"{contrast}/p{patient}.npy" for contrast in ("T1", "T2") for patient in range(3)])
-    with pytest.warns(InputWarning, match=r"The folders T1, T2, \.\.\. are taken for subjects"):
+    with pytest.warns(InputWarning, match="The folders T1, T2 are taken for subjects"):
         load(tmp_path)
 
 
@@ -987,17 +984,20 @@ def test_links_are_followed_once(tmp_path):
 
 def test_labels_in_folders_of_their_own(tmp_path):
     """As in the Decathlon, beside the images, and as BIDS keeps them: never taken for images."""
-    for name in (
-        "imagesTr/a.nii",
-        "labelsTr/a.nii",
-        "flat/b.nii",
+    images = ("imagesTr/a.nii", "flat/b.nii", "own/c.NII")
+    others = (
+        "labelsTr/a.nii.gz",
         "flat/labels/b.nii",
+        "own/c_seg.NII",
         "derivatives/x/b_dseg.nii",
-    ):
+        "own/d_seg.nii",
+    )
+    for name in (*images, *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        write_nifti(tmp_path / name, np.round(3 * VOLUME) if "labels" in name else VOLUME)
+        write_nifti(tmp_path / name, np.round(3 * VOLUME) if name in others else VOLUME)
+    write_dicom(tmp_path / "derivatives" / "x.dcm", SERIES[0])
     data = read(tmp_path)
-    assert len(data) == 2 * VOLUME.shape[2]
+    assert len(data) == 3 * VOLUME.shape[2]
     close(labels_of(data).astype(np.float32), np.round(3 * images_of(data)[:, 0]))
 
 
@@ -1012,9 +1012,30 @@ def test_patients_of_dicom_without_a_number(tmp_path):
 
 
 def test_a_patient_in_both_folders_is_held_out(tmp_path):
-    write_all(tmp_path, ["train/anna.npy", "train/otto.npy", "test/anna.npy", "test/eva.npy"])
+    write_all(tmp_path, ["train/sub-1_T1.npy", "train/sub-2_T1.npy", "test/sub-1_T2.npy", "test/sub-3_T1.npy"])
     train, _ = choose_part(load(tmp_path), None, usual="train")
-    assert set(train.groups) == {"otto"}
+    assert set(train.groups) == {"sub-2"}
+
+
+def test_numbers_that_begin_anew_are_other_people(tmp_path):
+    write_all(tmp_path, ["a/train/0.npy", "a/train/1.npy", "a/train/2.npy", "a/test/0.npy", "a/test/1.npy"])
+    train, _ = choose_part(load(tmp_path / "a"), None, usual="train")
+    assert len(train) == 3 * len(IMAGE)
+    for part in ("train", "test"):  # and so are those in the files, if no one would be left to learn from
+        (tmp_path / "b" / part).mkdir(parents=True)
+        write_npz(tmp_path / "b" / part / f"{part}.npz", {"image": IMAGE, "subject": np.arange(6)})
+    train, _ = choose_part(load(tmp_path / "b"), None, usual="train")
+    assert len(train) == len(IMAGE)
+
+
+def test_files_beside_the_parts(tmp_path):
+    write_all(tmp_path, ["train/0.npy", "test/1.npy", "mean.npy"])
+    assert "mean.npy lies beside them: move it" in refusal(tmp_path)
+
+
+def test_files_beside_folders_of_patients(tmp_path):
+    write_all(tmp_path, ["a_1.npy", "a_2.npy", "b_1.npy", "old/c.npy"])
+    assert list(dict.fromkeys(load(tmp_path).groups)) == ["a", "b", "old"]
 
 
 def test_the_same_bytes_under_another_reader(tmp_path):

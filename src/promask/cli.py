@@ -1,5 +1,6 @@
 """The command line: parse, and call the library. Everything heavy is imported when it is needed."""
 
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -210,7 +211,9 @@ def evaluate(
     if (mask / "run.json").is_file():
         run = Run.load(mask)
         settings = run.config.reading_settings()
-        if part is None and run.about["data"]["source"] == data:
+        if not _same_data(run.about["data"]["source"], data):
+            settings = {name: settings[name] for name in ("kspace", "volumes", "size")}
+        elif part is None:
             part = OTHER_PART[run.about["data"]["part"]]
     settings |= _reading_settings(volumes, kspace, array, holds, plane, slices, size, skip_bad)
     with progress_bar() as bar, warnings_as_sentences():
@@ -407,6 +410,14 @@ def _ends(text: str | None) -> tuple[int | None, int | None] | None:
     return first, end
 
 
+def _same_data(one: str, other: str) -> bool:
+    """Whether two DATA strings mean the same, however their paths are written."""
+    places = [
+        (kind, os.path.realpath(place)) for kind, _, place in (text.rpartition(":") for text in (one, other))
+    ]
+    return places[0] == places[1]
+
+
 def with_numbers_named(arguments: list[str]) -> list[str]:
     """`--size 256 256` as `--size 256 --size 256`, which is how the parser takes lists.
 
@@ -414,7 +425,12 @@ def with_numbers_named(arguments: list[str]) -> list[str]:
     ['export', '--shape', '320', '--shape', '320', 'run']
     """
     result: list[str] = []
-    for word in arguments:
+    parts = (word.partition("=") for word in arguments)
+    words = [
+        [name, value] if name in NUMBERS_FOLLOW and equals else [name + equals + value]
+        for name, equals, value in parts
+    ]
+    for word in itertools.chain.from_iterable(words):
         follows = len(result) > 1 and result[-2] in NUMBERS_FOLLOW and result[-1].isdigit()
         result += [result[-2], word] if follows and word.isdigit() else [word]
     return result

@@ -38,10 +38,10 @@ def scaled_extent(extent: tuple[int, int], old: int, new: int) -> tuple[int, int
     Ends are scaled around the centre of k-space, n // 2, which stays inside, and nothing that was not covered is;
     where there is no padding, none is made.
     """
-    start, stop = ((end - old // 2) * new / old + new // 2 for end in extent)
+    first, last = ((place - old // 2) * new / old + new // 2 for place in (extent[0], extent[1] - 1))
     return (
-        max(0, min(math.ceil(start), new // 2)) if extent[0] > 0 else 0,
-        min(new, max(math.floor(stop), new // 2 + 1)) if extent[1] < old else new,
+        max(0, min(math.ceil(first), new // 2)) if extent[0] > 0 else 0,
+        min(new, max(math.floor(last), new // 2) + 1) if extent[1] < old else new,
     )
 
 

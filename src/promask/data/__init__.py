@@ -45,6 +45,7 @@ __all__ = [
     "from_kspace",
     "load",
     "prepared",
+    "reading_of",
 ]
 
 
@@ -100,7 +101,8 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
         _check_same_reading(data, reading)
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
-        return _adapted(from_images(data, volumes=reading.volumes), reading)
+        build = from_kspace if reading.holds == "kspace" else from_images
+        return _adapted(build(data, volumes=reading.volumes), reading)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return _adapted(_from_dataset(data, reading.volumes), reading)
     raise InputError(f"Cannot take data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
@@ -109,6 +111,8 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
 def _from_text(text: str, reading: Reading) -> SampleSet:
     name, _, option = text.partition("+")
     if name in BUILT_IN and option in ("", "phase"):
+        if reading.array or reading.holds or reading.plane:
+            raise InputError(f"{text} is built in: leave out --array, --holds and --plane.")
         return _adapted(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
     collection, _, root = text.partition(":")
     if collection in COLLECTIONS and root:
@@ -116,8 +120,9 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
             raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
         return FileSet(usable(COLLECTIONS[collection](Path(root), reading), reading), reading, text)
     path = Path(text)
-    if Path(f"{text.removesuffix('.hdr')}.cfl").exists():  # as BART's users call it
-        path = Path(f"{text.removesuffix('.hdr')}.cfl")
+    of_bart = Path(f"{text.removesuffix('.hdr')}.cfl")  # as BART's users call it
+    if of_bart.exists() and (not path.exists() or path.suffix == ".hdr"):
+        path = of_bart
     if not path.exists():
         collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
         raise InputError(
@@ -132,12 +137,17 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
     return FileSet([READERS[suffix](path, reading)], reading, text)
 
 
-def _check_same_reading(data: SampleSet, reading: Reading) -> None:
-    """Refuse settings that would have no effect, because the data were loaded before."""
+def reading_of(data: SampleSet) -> Reading:
+    """How a data set was read when it was loaded."""
     while isinstance(data, Subset):
         data = data.data
-    loaded, usual = getattr(data, "reading", Reading()), Reading()
-    for name in ("kspace", "array", "holds", "plane", "slices", "size"):
+    return getattr(data, "reading", Reading())
+
+
+def _check_same_reading(data: SampleSet, reading: Reading) -> None:
+    """Refuse settings that would have no effect, because the data were loaded before."""
+    loaded, usual = reading_of(data), Reading()
+    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad"):
         wanted = getattr(reading, name)
         if wanted not in (getattr(usual, name), getattr(loaded, name)):
             raise InputError(

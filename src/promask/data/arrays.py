@@ -57,7 +57,13 @@ def _stacked(values: Any, volumes: bool, name: str) -> tuple[torch.Tensor, bool]
         if array.dtype.kind not in NUMBERS:
             raise InputError(f"{name} holds {array.dtype} values, but numbers are expected.")
         values = as_tensor(array)
-    values = values.detach().cpu().to(torch.complex64 if values.is_complex() else torch.float32)
+    values = (
+        values.detach()
+        .cpu()
+        .resolve_conj()
+        .resolve_neg()
+        .to(torch.complex64 if values.is_complex() else torch.float32)
+    )
     if not values.numel():
         raise InputError(f"{name} holds no images: its shape is {list(values.shape)}.")
     dimensions = 3 if volumes else 2

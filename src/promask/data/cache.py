@@ -101,10 +101,11 @@ def clear() -> None:
     """Remove what promask keeps in the cache; what is in use elsewhere is made again when it is needed."""
     samples, digests = cache_folder() / "samples", cache_folder() / "digests"
     for path in [*samples.glob("??/*"), *digests.glob("*")]:
-        if KEY.fullmatch(path.name):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for path in samples.glob(f"{TEMPORARY}*"):
-        shutil.rmtree(path, ignore_errors=True)
+        if KEY.fullmatch(path.name) and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif KEY.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    _remove_stale(samples)  # what is not stale is being made
 
 
 def _read(folder: Path) -> dict[str, Any] | None:

@@ -225,7 +225,7 @@ def _good(data: FileSet, indices: Sequence[int], failures: dict[int, InputError]
         warnings.warn(sentence, InputWarning, stacklevel=3)
     kept = [index for index, found in zip(read, flaws, strict=True) if not found]
     if not kept:
-        raise InputError(f"Nothing of {data.name} can be used.")
+        raise InputError(f"Of the part of {data.name} that is needed, nothing can be used.")
     return Subset(data, kept)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from promask.data.dicom import dicom_series, is_dicom
-from promask.data.nifti import label_of, split_name
+from promask.data.nifti import is_label, split_name
 from promask.data.stack import Describe, Stack
 from promask.errors import InputError, InputWarning
 from promask.reading import Reading
@@ -22,15 +22,14 @@ BIDS_SUBJECT = re.compile(r"sub-[A-Za-z0-9]+")
 
 def read_folder(root: Path, reading: Reading, readers: Mapping[str, FileReader]) -> list[Describe]:
     """All files below a folder that promask reads; files of labels go with their images."""
-    files = list(_files(root))
+    files = [path for path in _files(root) if not _of_labels(path.relative_to(root))]
     slices = [path for path in files if is_dicom(path)]
-    known = [path for path in files if split_name(path)[1].lower() in readers and not is_dicom(path)]
     images: list[tuple[Path, Describe]] = [
         (path, partial(readers[split_name(path)[1].lower()], path, reading))
-        for path in known
-        if label_of(path) is None and not _of_labels(path.relative_to(root))
+        for path in files
+        if split_name(path)[1].lower() in readers and not is_dicom(path)
     ]
-    in_parts = all(_part(path, root) in PART_FOLDERS for path in [*(path for path, _ in images), *slices])
+    in_parts = _are_parts([*(path for path, _ in images), *slices], root)
     if in_parts:  # a series is not joined across the parts
         by_part = [[path for path in slices if _part(path, root) == part] for part in PART_FOLDERS]
     else:
@@ -40,10 +39,21 @@ def read_folder(root: Path, reading: Reading, readers: Mapping[str, FileReader])
         endings = ", ".join(readers)
         raise InputError(f"{root} holds no file that promask reads ({endings}, or DICOM).")
     places = [path.relative_to(root) for path, _ in stacks]
-    subjects = subject_names([Path(*place.parts[1:]) for place in places] if in_parts else places)
+    if not in_parts:
+        subjects = subject_names(places)
+        return [
+            partial(_placed, describe, subject, None)
+            for (_, describe), subject in zip(stacks, subjects, strict=True)
+        ]
+    below = subject_names([Path(*place.parts[1:]) for place in places])
+    parts = [_part(path, root) for path, _ in stacks]
+    # Numbers may begin anew in each part; names of BIDS do not.
+    subjects = [
+        name if BIDS_SUBJECT.fullmatch(name) else f"{part}/{name}" for part, name in zip(parts, below, strict=True)
+    ]
     return [
-        partial(_placed, describe, subject, PART_FOLDERS[_part(path, root)] if in_parts else None)
-        for (path, describe), subject in zip(stacks, subjects, strict=True)
+        partial(_placed, describe, subject, PART_FOLDERS[part])
+        for (_, describe), subject, part in zip(stacks, subjects, parts, strict=True)
     ]
 
 
@@ -66,20 +76,21 @@ def subject_names(places: Sequence[Path]) -> list[str]:
     places = [place.relative_to(shared) for place in places]
     folders = [place.parts[0] if len(place.parts) > 1 else "" for place in places]
     stems = [split_name(place)[0] for place in places]
-    if len(set(folders)) > 1:
-        _doubt_folders(folders, [Path(*place.parts[1:]) for place in places])
-        return [folder or stem for folder, stem in zip(folders, stems, strict=True)]
-    beginnings = [stem.partition("_")[0] for stem in stems]
-    return beginnings if len(set(beginnings)) > 1 else stems
+    alone = [stem for stem, folder in zip(stems, folders, strict=True) if not folder]
+    tells = len({stem.partition("_")[0] for stem in alone}) > 1
+    _doubt_folders(folders, [Path(*place.parts[1:]) for place in places])
+    return [
+        folder or (stem.partition("_")[0] if tells else stem) for folder, stem in zip(folders, stems, strict=True)
+    ]
 
 
 def _doubt_folders(folders: Sequence[str], names: Sequence[Path]) -> None:
     """Say so if folders may be something else than subjects: few of them, and the same names in each."""
-    few = len(set(folders)) < len(set(names))
-    if few and len(set(names)) < len(names):
+    known = sorted(set(folders) - {""})
+    if 1 < len(known) < len(set(names)) < len(names):
         warnings.warn(
-            f"The folders {', '.join(sorted(set(folders))[:3])}, ... are taken for subjects; if a patient is in "
-            f"several of them, name the files sub-1_..., sub-2_... as BIDS does.",
+            f"The folders {', '.join(known[:3])}{', ...' if len(known) > 3 else ''} are taken for subjects; if a "
+            f"patient is in several of them, name the files sub-1_..., sub-2_... as BIDS does.",
             InputWarning,
             stacklevel=2,
         )
@@ -92,8 +103,20 @@ def _placed(describe: Describe, subject: str, held_out: bool | None) -> Stack:
 
 
 def _of_labels(place: Path) -> bool:
-    """Whether a file lies among labels, or among what BIDS keeps of earlier work."""
-    return any(part.lower().startswith("labels") or part == "derivatives" for part in place.parts[:-1])
+    """Whether a file holds labels by its name, or lies among labels or what BIDS keeps of earlier work."""
+    folders = [part.lower() for part in place.parts[:-1]]
+    return is_label(place) or any(part.startswith("labels") or part == "derivatives" for part in folders)
+
+
+def _are_parts(paths: Sequence[Path], root: Path) -> bool:
+    """Whether all files lie in folders such as train and test."""
+    found = {_part(path, root) for path in paths}
+    if found <= set(PART_FOLDERS):
+        return True
+    if {PART_FOLDERS[part] for part in found & set(PART_FOLDERS)} == {True, False}:
+        other = next(path for path in paths if _part(path, root) not in PART_FOLDERS)
+        raise InputError(f"{root} has folders for learning and testing, but {other} lies beside them: move it.")
+    return False
 
 
 def _part(path: Path, root: Path) -> str:

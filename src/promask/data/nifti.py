@@ -95,14 +95,10 @@ class View:
         return oriented[tuple(slice(None, None, -1 if turn else 1) for turn in self.turned)]
 
 
-def label_of(path: Path) -> Path | None:
-    """The file that a file of labels belongs to, if it is one."""
+def is_label(path: Path) -> bool:
+    """Whether the name of a file says that it holds the labels of another one."""
     stem, suffix = split_name(path)
-    for end in LABEL_ENDS:
-        if stem.endswith(end) and suffix.lower() in SUFFIXES:
-            beside = [path.with_name(stem.removesuffix(end) + other) for other in (suffix, *SUFFIXES)]
-            return next((file for file in beside if file.exists()), None)
-    return None
+    return suffix.lower() in SUFFIXES and stem.endswith(LABEL_ENDS)
 
 
 def split_name(path: Path) -> tuple[str, str]:
@@ -112,16 +108,13 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def _label_names(path: Path) -> Iterator[Path]:
-    stem, _ = split_name(path)
-    yield from (path.with_name(stem + end + suffix) for end in LABEL_ENDS for suffix in SUFFIXES)
-    yield path.parent / "labels" / path.name
-    if path.parent.name.startswith("images"):
-        yield _in_folder(path, "images", "labels")
-
-
-def _in_folder(path: Path, before: str, after: str) -> Path:
-    """The file of the same name in the folder beside: imagesTr and labelsTr, as in the Decathlon."""
-    return path.parent.with_name(path.parent.name.replace(before, after, 1)) / path.name
+    """Where labels may lie: beside the image, in a folder `labels` there, or, as in the Decathlon, in labelsTr."""
+    stem, suffix = split_name(path)
+    for ending in dict.fromkeys((suffix, *SUFFIXES)):
+        yield from (path.with_name(f"{stem}{end}{ending}") for end in LABEL_ENDS)
+        yield path.parent / "labels" / f"{stem}{ending}"
+        if path.parent.name.startswith("images"):
+            yield path.parent.with_name(path.parent.name.replace("images", "labels", 1)) / f"{stem}{ending}"
 
 
 def _acquired(image: "SpatialImage", body: list[int]) -> int:

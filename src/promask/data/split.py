@@ -32,12 +32,13 @@ def choose_part(data: SampleSet, part: str | None, usual: str) -> tuple[SampleSe
 def _folders(data: SampleSet) -> list[bool] | None:
     """Whether each sample lies in a test folder, if there are samples that do and others that do not.
 
-    Whoever is in both is held out.
+    Whoever is in both is held out, unless that is everyone: then the names begin anew in each folder.
     """
     if data.held_out is None or len(set(data.held_out)) < 2:
         return None
     tested = {group for group, held_out in zip(data.groups, data.held_out, strict=True) if held_out}
-    return [group in tested for group in data.groups]
+    result = [group in tested for group in data.groups]
+    return list(data.held_out) if all(result) else result
 
 
 def _held_out(data: SampleSet) -> list[bool]:

@@ -57,4 +57,5 @@ def ahead(
             yield item  # type: ignore[misc]
     finally:
         closed.set()
-        thread.join()
+        if thread is not threading.current_thread():  # which may be the one that collects garbage
+            thread.join()

@@ -5,6 +5,7 @@ import platform
 import statistics
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 
 from promask.config import Config
-from promask.data import OnFile, choose_part, load, prepared
+from promask.data import OnFile, choose_part, load, prepared, reading_of
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
 from promask.fourier import centred
@@ -57,6 +58,8 @@ def learn(
     init = config.init if init is None else init
     device = _device(config.device)
     whole = load(data, config)
+    loaded = reading_of(whole).reading_settings()
+    config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
     chosen, part = choose_part(whole, config.part, usual="train")
     pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
     budget = pattern.budget(config.acceleration)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,41 +96,40 @@ def optimise(
     )
     rule = RULES[config.rule](conditions)
     order = generator(config.seed, member, "batches")
-    batches = samples.batches(config.batch_size, config.samples, order)
     watch = ModeWatch(target, config.patience)
     history = History()
 
-    for step in range(1, config.steps + 1):
-        temperature = rule.begin(theta, step)
-        total = torch.zeros((), dtype=like.dtype, device=like.device)
-        for piece in next(batches):
-            masks = rule.draw(len(piece.targets))
-            result = backpropagate(masks, piece, pattern, task)
-            rule.observe(masks, result.gradients, piece.spectra)
-            total += result.loss
-        loss = float(total) / (config.batch_size * config.samples)
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"The loss became {loss} at step {step}: are the values of the images too large?"
+    with closing(samples.batches(config.batch_size, config.samples, order)) as batches:
+        for step in range(1, config.steps + 1):
+            temperature = rule.begin(theta, step)
+            total = torch.zeros((), dtype=like.dtype, device=like.device)
+            for piece in next(batches):
+                masks = rule.draw(len(piece.targets))
+                result = backpropagate(masks, piece, pattern, task)
+                rule.observe(masks, result.gradients, piece.spectra)
+                total += result.loss
+            loss = float(total) / (config.batch_size * config.samples)
+            if not math.isfinite(loss):
+                raise FloatingPointError(
+                    f"The loss became {loss} at step {step}: are the values of the images too large?"
+                )
+            budget = schedules.budget(
+                step,
+                config.steps,
+                pattern.units,
+                target,
+                config.exploration,
+                config.exploitation,
+                config.annealing,
             )
-        budget = schedules.budget(
-            step,
-            config.steps,
-            pattern.units,
-            target,
-            config.exploration,
-            config.exploitation,
-            config.annealing,
-        )
-        theta = constrain(rule.propose(), budget, always, never)
-        progress = Progress(member, config.members, step, config.steps, loss, budget, temperature, theta)
-        history.append(progress)
-        if on_step is not None:
-            on_step(progress)
-        if step < config.steps and watch.is_steady(theta, step):
-            history.stopped = step
-            break
-    batches.close()
+            theta = constrain(rule.propose(), budget, always, never)
+            progress = Progress(member, config.members, step, config.steps, loss, budget, temperature, theta)
+            history.append(progress)
+            if on_step is not None:
+                on_step(progress)
+            if step < config.steps and watch.is_steady(theta, step):
+                history.stopped = step
+                break
     return theta, history
 
 
