@@ -20,3 +20,19 @@ torch.set_num_threads(1)
 def own_cache(tmp_path_factory, monkeypatch):
     """Every test has a cache of its own, and leaves that of the user alone."""
     monkeypatch.setenv("PROMASK_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def database(tmp_path):
+    """ACDC."""
+    from layouts import make_database
+
+    return make_database(tmp_path)
+
+
+@pytest.fixture
+def knees(tmp_path):
+    """FastMRI."""
+    from layouts import make_knees
+
+    return make_knees(tmp_path)

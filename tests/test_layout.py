@@ -33,6 +33,7 @@ ROWS = [
     "report",
     "demo",
     "terminal",
+    "options",
     "cli",
     "__main__",
     "__init__",

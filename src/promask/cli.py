@@ -1,6 +1,5 @@
 """The command line: parse, and call the library. Everything heavy is imported when it is needed."""
 
-import itertools
 import os
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from promask.errors import InputError
+from promask.options import Axis, Data, Json, Part, To, axes, setting, with_numbers_named, with_reading
 from promask.terminal import (
     count,
     messages,
@@ -28,56 +28,9 @@ app = typer.Typer(
 )
 INTERRUPTED = 130
 
-DATA_HELP = (
-    "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
-    ".nii, .nii.gz, .cfl, .mrd, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
-)
-Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
-Axis = Annotated[
-    str | None,
-    typer.Option(metavar="AXES", help="The free axes of k-space, such as 0 or 0,2.", show_default="last"),
-]
-Part = Annotated[
-    str | None,
-    typer.Option(
-        metavar="train|test|all",
-        help="The part of the data to use; by default the learning or the held-out part where the data tell "
-        "their subjects, and all of them otherwise.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
-
-
-def _setting(metavar: str, text: str, default: str) -> Any:
-    """An option whose default comes from the preset or the configuration file."""
-    return typer.Option(metavar=metavar, help=text, show_default=default)
-
-
-def _reading(name: str, metavar: str, text: str, default: str | bool = False) -> Any:
-    """An option that says how files are read."""
-    return typer.Option(name, metavar=metavar, help=text, show_default=default, rich_help_panel="Reading files")
-
-
-PHASE_HELP = "With its phase, or the transform of the magnitude, as in the paper."
-Volumes = Annotated[bool, _reading("--volumes", "", "The samples are volumes with three axes; implied by 3d.")]
-Kspace = Annotated[str | None, _reading("--kspace", "acquired|emulated", PHASE_HELP, "acquired")]
-ArrayName = Annotated[str | None, _reading("--array", "NAME", "The array of the file.", "image, kspace")]
-Holds = Annotated[str | None, _reading("--holds", "image|kspace", "What it is, if its name does not tell.")]
-Plane = Annotated[
-    str | None,
-    _reading("--plane", "axial|coronal|sagittal", "Slices of a NIfTI volume.", "across the longest voxels"),
-]
-Slices = Annotated[str | None, _reading("--slices", "FIRST:END", "Of each file, such as 10:40 or 2:-2.", "all")]
-Size = Annotated[list[int] | None, _reading("--size", "H W", "Crop or pad the images to this size.")]
-SkipBad = Annotated[bool, _reading("--skip-bad", "", "Leave out what cannot be read, with a warning.")]
-To = Annotated[
-    str | None, _setting("npy|mat|bart|png|csv|fastmri", "The format to write.", "by the ending of the file")
-]
-NUMBERS_FOLLOW = ("--size", "--shape")
-"""Options that take several numbers: `--size 256 256`."""
-
 
 @app.command()
+@with_reading
 def learn(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="The folder for the result.")],
@@ -86,18 +39,18 @@ def learn(
         typer.Option(metavar="NUMBER", help="Units over units acquired, from 1; needed unless --config has it."),
     ] = None,
     pattern: Annotated[
-        str | None, _setting("1d|2d|3d", "How many axes of k-space are free; 1d: lines.", "2d")
+        str | None, setting("1d|2d|3d", "How many axes of k-space are free; 1d: lines.", "2d")
     ] = None,
     axis: Axis = None,
-    loss: Annotated[str | None, _setting("mse|l1|ssim", "What a good image is.", "mse")] = None,
+    loss: Annotated[str | None, setting("mse|l1|ssim", "What a good image is.", "mse")] = None,
     preset: Annotated[str, typer.Option(metavar="default|paper", help="Settings to start from.")] = "default",
-    steps: Annotated[int | None, _setting("N", "Steps of the optimisation.", "100; paper: 2500")] = None,
-    batch_size: Annotated[int | None, _setting("N", "Images per step.", "16; paper: 32")] = None,
-    samples: Annotated[int | None, _setting("N", "Masks drawn per image and step.", "1; paper: 4")] = None,
-    members: Annotated[int | None, _setting("N", "Independent runs to average over.", "1; paper: 10")] = None,
+    steps: Annotated[int | None, setting("N", "Steps of the optimisation.", "100; paper: 2500")] = None,
+    batch_size: Annotated[int | None, setting("N", "Images per step.", "16; paper: 32")] = None,
+    samples: Annotated[int | None, setting("N", "Masks drawn per image and step.", "1; paper: 4")] = None,
+    members: Annotated[int | None, setting("N", "Independent runs to average over.", "1; paper: 10")] = None,
     init: Annotated[
         str | None,
-        _setting(
+        setting(
             "energy|uniform|FILE",
             "Where to start: in the order of the energy, at random, or at probabilities: a .npy file or a run.",
             "energy; paper: uniform",
@@ -105,31 +58,25 @@ def learn(
     ] = None,
     centre: Annotated[
         int | None,
-        _setting("N", "Width of the central block that is always acquired, counted in the budget.", "0"),
+        setting("N", "Width of the central block that is always acquired, counted in the budget.", "0"),
     ] = None,
     annealing: Annotated[
         str | None,
-        _setting("none|cubic|linear", "How the budget falls to its target.", "none; paper: cubic"),
+        setting("none|cubic|linear", "How the budget falls to its target.", "none; paper: cubic"),
     ] = None,
     patience: Annotated[
         int | None,
-        _setting("N", "Stop when the mask is the same as N steps before; 0: never.", "10; paper: 0"),
+        setting("N", "Stop when the mask is the same as N steps before; 0: never.", "10; paper: 0"),
     ] = None,
-    seed: Annotated[int | None, _setting("N", "The same seed gives the same mask, bit for bit.", "0")] = None,
-    device: Annotated[str | None, _setting("NAME", "Where PyTorch computes: cpu, cuda, ...", "cpu")] = None,
+    seed: Annotated[int | None, setting("N", "The same seed gives the same mask, bit for bit.", "0")] = None,
+    device: Annotated[str | None, setting("NAME", "Where PyTorch computes: cpu, cuda, ...", "cpu")] = None,
     part: Part = None,
-    volumes: Volumes = False,
-    kspace: Kspace = None,
-    array: ArrayName = None,
-    holds: Holds = None,
-    plane: Plane = None,
-    slices: Slices = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="JSON of settings, or a run.json; options come first.")
     ] = None,
     as_json: Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Learn a mask from data.
 
@@ -145,7 +92,7 @@ def learn(
     options = {
         "acceleration": accel,
         "pattern": pattern,
-        "axis": _axes(axis),
+        "axis": axes(axis),
         "loss": loss,
         "steps": steps,
         "batch_size": batch_size,
@@ -161,12 +108,12 @@ def learn(
     }
     settings = read_settings(config) if config else {}
     settings |= {name: value for name, value in options.items() if value is not None}
-    settings |= _reading_settings(volumes, kspace, array, holds, plane, slices, size, skip_bad)
-    reading = Config.preset(preset, **settings)
+    settings |= reading
+    whole_config = Config.preset(preset, **settings)
     check_destination(out)
     with progress_bar() as bar, warnings_as_sentences():
-        data_set = load(data, reading)
-        part_learned = choose_part(data_set, reading.part, usual="train")[1]
+        data_set = load(data, whole_config)
+        part_learned = choose_part(data_set, whole_config.part, usual="train")[1]
         other_part = OTHER_PART[part_learned]
         prepared(choose_part(data_set, other_part, usual="test")[0], bar.on_file)  # what is bad is found now
         run = learn_mask(data_set, preset=preset, on_step=bar.on_step, on_file=bar.on_file, **settings)
@@ -178,6 +125,7 @@ def learn(
 
 
 @app.command()
+@with_reading
 def evaluate(
     mask: Annotated[
         Path,
@@ -185,15 +133,9 @@ def evaluate(
     ],
     data: Data,
     part: Part = None,
-    volumes: Volumes = False,
-    kspace: Kspace = None,
-    array: ArrayName = None,
-    holds: Holds = None,
-    plane: Plane = None,
-    slices: Slices = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
     as_json: Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Measure the image quality that a mask gives.
 
@@ -215,7 +157,7 @@ def evaluate(
             settings = {name: settings[name] for name in ("kspace", "volumes", "size")}
         elif part is None:
             part = OTHER_PART[run.about["data"]["part"]]
-    settings |= _reading_settings(volumes, kspace, array, holds, plane, slices, size, skip_bad)
+    settings |= reading
     with progress_bar() as bar, warnings_as_sentences():
         summary = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, **settings).summary()
     if as_json:
@@ -229,23 +171,18 @@ def evaluate(
 
 
 @app.command()
+@with_reading
 def baseline(
     name: Annotated[str, typer.Argument(metavar="NAME", help="equispaced, gaussian or energy.")],
     data: Data,
     accel: Annotated[float, typer.Option(metavar="NUMBER", help="Units over units acquired, from 1.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
     to: To = None,
-    pattern: Annotated[str | None, _setting("1d|2d|3d", "How many axes are free.", "2d; equispaced: 1d")] = None,
+    pattern: Annotated[str | None, setting("1d|2d|3d", "How many axes are free.", "2d; equispaced: 1d")] = None,
     axis: Axis = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same mask.")] = 0,
-    volumes: Volumes = False,
-    kspace: Kspace = None,
-    array: ArrayName = None,
-    holds: Holds = None,
-    plane: Plane = None,
-    slices: Slices = None,
-    size: Size = None,
-    skip_bad: SkipBad = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Make a mask to compare with, of exactly the budget.
 
@@ -259,11 +196,11 @@ def baseline(
 
     check_mask_file(out, to)
     chosen = pattern or USUAL_PATTERN.get(name, "2d")
-    settings = _reading_settings(volumes or chosen == "3d", kspace, array, holds, plane, slices, size, skip_bad)
+    settings = reading | ({"volumes": True} if chosen == "3d" else {})
     with warnings_as_sentences():
         data_set = load(data, Reading(**settings))
         extent = data_set.geometry.extent
-        units = Pattern.named(chosen, data_set.shape[1:], _axes(axis), extent)
+        units = Pattern.named(chosen, data_set.shape[1:], axes(axis), extent)
         mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed)
     exported = ExportedMask.of_mask(mask, accel, extent, units.free)
     written = write_mask(exported, out, to)
@@ -367,70 +304,9 @@ def _fail(sentence: str, status: int, debug: bool) -> int:
     return status
 
 
-def _axes(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(axis) for axis in text.split(","))
-    except ValueError as error:
-        raise InputError(f"The axes must be whole numbers such as 1 or 0,2, but are {text!r}.") from error
-
-
-def _reading_settings(
-    volumes: bool,
-    kspace: str | None,
-    array: str | None,
-    holds: str | None,
-    plane: str | None,
-    slices: str | None,
-    size: list[int] | None,
-    skip_bad: bool,
-) -> dict[str, Any]:
-    """The settings of reading that were given."""
-    given = {
-        "volumes": volumes or None,
-        "kspace": kspace,
-        "array": array,
-        "holds": holds,
-        "plane": plane,
-        "slices": _ends(slices),
-        "size": size or None,
-        "skip_bad": skip_bad or None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _ends(text: str | None) -> tuple[int | None, int | None] | None:
-    if text is None:
-        return None
-    try:
-        first, end = (int(word) if word else None for word in text.split(":"))
-    except ValueError as error:
-        raise InputError(f"The slices must be first and end, such as 10:40 or 2:-2, but are {text!r}.") from error
-    return first, end
-
-
 def _same_data(one: str, other: str) -> bool:
     """Whether two DATA strings mean the same, however their paths are written."""
     places = [
         (kind, os.path.realpath(place)) for kind, _, place in (text.rpartition(":") for text in (one, other))
     ]
     return places[0] == places[1]
-
-
-def with_numbers_named(arguments: list[str]) -> list[str]:
-    """`--size 256 256` as `--size 256 --size 256`, which is how the parser takes lists.
-
-    >>> with_numbers_named(["export", "--shape", "320", "320", "run"])
-    ['export', '--shape', '320', '--shape', '320', 'run']
-    """
-    result: list[str] = []
-    parts = (word.partition("=") for word in arguments)
-    words = [
-        [name, value] if name in NUMBERS_FOLLOW and equals else [name + equals + value]
-        for name, equals, value in parts
-    ]
-    for word in itertools.chain.from_iterable(words):
-        follows = len(result) > 1 and result[-2] in NUMBERS_FOLLOW and result[-1].isdigit()
-        result += [result[-2], word] if follows and word.isdigit() else [word]
-    return result

@@ -76,17 +76,29 @@ def check_writable(folder: Path) -> None:
         raise InputError(f"Cannot write to {existing}: choose another place for the result.") from error
 
 
-def read_numpy(path: Path) -> Array | dict[str, Array]:
-    """The array of a .npy file or the named arrays of a .npz file; never anything pickled."""
+NUMPY_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+    EOFError,
+    LookupError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    NotImplementedError,
+    RuntimeError,
+)
+"""What NumPy and zipfile raise when a file is broken, or holds pickled objects, which are never read."""
+
+
+@contextmanager
+def numpy_file(path: Path) -> Iterator[None]:
+    """Whatever a broken NumPy file makes the libraries say, as one sentence."""
     try:
-        with path.open("rb") as file:
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return content
-            return {name: content[name] for name in content.files}
-    except (zipfile.BadZipFile, zlib.error, tokenize.TokenError, EOFError, LookupError, SyntaxError) as error:
-        raise InputError(f"{path} is damaged: it is not a NumPy file that can be read.") from error
-    except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
+        yield
+    except InputError:
+        raise
+    except NUMPY_DAMAGE as error:
         raise InputError(
             f"{path} is damaged or holds objects: it is not a NumPy file that can be read."
         ) from error
@@ -96,8 +108,9 @@ def read_numpy(path: Path) -> Array | dict[str, Array]:
 
 def read_array(path: Path, kinds: str, what: str) -> torch.Tensor:
     """The numbers of a .npy file; `kinds` are the letters of the NumPy types allowed, `what` names the content."""
-    content = read_numpy(path)
-    if isinstance(content, dict) or content.dtype.kind not in kinds:
+    with numpy_file(path), path.open("rb") as file:
+        content = np.load(file, allow_pickle=False)
+    if not isinstance(content, np.ndarray) or content.dtype.kind not in kinds:
         raise InputError(f"{path} does not hold {what}.")
     return as_tensor(content)
 

@@ -43,12 +43,15 @@ class MrdHeader:
 
         matrix = size("encodedSpace")
         limits = [("encodingLimits", f"kspace_encoding_step_{step}") for step in (1, 2)]
-        centres = [number(*limit, "center") for limit in limits]
-        usual = [n // 2 for n in matrix[1:]]
+
+        def centre(step: int) -> int:
+            told = number(*limits[step], "center")
+            return matrix[step + 1] // 2 if told is None else told
+
         return MrdHeader(
             matrix=matrix,
             image=size("reconSpace"),
-            centre=tuple(u if c is None else c for c, u in zip(centres, usual, strict=True)),  # type: ignore[arg-type]
+            centre=(centre(0), centre(1)),
             maximum=(number(*limits[0], "maximum"), number(*limits[1], "maximum")),
             trajectory=words("trajectory"),
         )

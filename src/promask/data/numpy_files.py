@@ -1,10 +1,7 @@
 """NumPy's own files: .npy, mapped into memory, and .npz, read as a stream."""
 
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +10,13 @@ import numpy as np
 from promask.data.named_arrays import LazyArray, of_array, stack_of_arrays
 from promask.data.stack import Stack
 from promask.errors import InputError
-from promask.files import Array
+from promask.files import Array, numpy_file
 from promask.reading import Reading
 
 
 def read_npy(path: Path, reading: Reading) -> Stack:
     """Images, or with `--holds kspace` k-space, in a .npy file."""
-    with _damage(path):
+    with numpy_file(path):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise InputError(f"{path} is an archive of arrays: give it the ending .npz.")
@@ -28,7 +25,7 @@ def read_npy(path: Path, reading: Reading) -> Stack:
 
 def read_npz(path: Path, reading: Reading) -> Stack:
     """Images (`image`) or centred k-space (`kspace`) in a .npz file, with `label`, `subject` or `slice_id`."""
-    with _damage(path), path.open("rb") as file:
+    with numpy_file(path), path.open("rb") as file:
         if file.read(6) == b"\x93NUMPY":
             raise InputError(f"{path} is a single array: give it the ending .npy.")
         with zipfile.ZipFile(file) as archive:
@@ -45,7 +42,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
         shape, fortran_order, dtype = _header(stream)
 
     def whole() -> Array:
-        with _damage(path), zipfile.ZipFile(path) as opened, opened.open(name) as stream:
+        with numpy_file(path), zipfile.ZipFile(path) as opened, opened.open(name) as stream:
             array: Array = np.lib.format.read_array(stream, allow_pickle=False)
             return array
 
@@ -54,7 +51,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
             array = whole()
             yield from (array[index] for index in indices)
             return
-        with _damage(path), zipfile.ZipFile(path) as opened, opened.open(name) as stream:
+        with numpy_file(path), zipfile.ZipFile(path) as opened, opened.open(name) as stream:
             _header(stream)
             length = int(np.prod(shape[1:])) * dtype.itemsize
             wanted = set(indices)
@@ -77,29 +74,3 @@ def _read_exactly(stream: Any, length: int) -> bytes:
     if len(content) != length:
         raise EOFError
     return content
-
-
-@contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """Whatever a broken file makes NumPy and zipfile say, as one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        tokenize.TokenError,
-        EOFError,
-        LookupError,
-        SyntaxError,
-        ValueError,
-        TypeError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
-        raise InputError(
-            f"{path} is damaged or holds objects: it is not a NumPy file that can be read."
-        ) from error
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error

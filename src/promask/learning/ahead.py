@@ -23,38 +23,39 @@ def ahead(
 
     What goes wrong in the thread is raised here. The thread ends with the items, or when the result is closed.
     """
-    made: queue.Queue[tuple[bool, Item | BaseException | None]] = queue.Queue(depth)
+    # An item, what went wrong, or the end.
+    made: queue.Queue[tuple[Item] | BaseException | None] = queue.Queue(depth)
     closed = threading.Event()
 
-    def hand_over(going_on: bool, item: Item | BaseException | None) -> None:
+    def hand_over(what: tuple[Item] | BaseException | None) -> None:
         handed_over = False
         while not (handed_over or closed.is_set()):
             with suppress(queue.Full):
-                made.put((going_on, item), timeout=PATIENCE)
+                made.put(what, timeout=PATIENCE)
                 handed_over = True
 
     def make() -> None:
         try:
             for item in items:
-                hand_over(True, item)
+                hand_over((item,))
                 if closed.is_set():
                     return
-            hand_over(False, None)
+            hand_over(None)
         except BaseException as error:
-            hand_over(False, error)
+            hand_over(error)
 
     thread = threading.Thread(target=make, daemon=True)
     thread.start()
     try:
         while True:
             began = time.perf_counter()
-            going_on, item = made.get()
+            what = made.get()
             waited(time.perf_counter() - began)
-            if isinstance(item, BaseException):
-                raise item
-            if not going_on:
+            if isinstance(what, BaseException):
+                raise what
+            if what is None:
                 return
-            yield item  # type: ignore[misc]
+            yield what[0]
     finally:
         closed.set()
         if thread is not threading.current_thread():  # which may be the one that collects garbage

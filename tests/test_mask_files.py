@@ -1,3 +1,5 @@
+"""Masks in files: every format, read by others and read back."""
+
 import contextlib
 import csv
 import pickle
@@ -10,44 +12,16 @@ import numpy as np
 import pytest
 import scipy.io
 import torch
-from benchmarks.carrying import carried
 from PIL import Image
 
 import promask
-from helpers import assert_global_random_state_is_untouched, seeded, smooth_images
-from promask import Config, InputError, MaskDistribution, Pattern, Run
-from promask.export import FORMATS, ExportedMask, as_mask_func, check_mask_file, read_mask, resized, write_mask
+from helpers import smooth_images
+from masks import PATTERNS, exported, run_on
+from promask import InputError, Pattern
+from promask.export import FORMATS, ExportedMask, check_mask_file, read_mask, write_mask
 from promask.version import __version__
 
-PATTERNS = {
-    "locations": Pattern((16, 12), (0, 1)),
-    "columns": Pattern((16, 12), (1,)),
-    "rows": Pattern((16, 12), (0,)),
-    "odd": Pattern((9, 15), (0, 1)),
-    "padded lines": Pattern((10, 13), (1,), ((0, 10), (2, 11))),
-    "padded locations": Pattern((11, 14), (0, 1), ((1, 9), (0, 13))),
-    "one axis": Pattern((13,), (0,)),
-    "thin": Pattern((8, 1), (0,)),
-    "volume": Pattern((6, 7, 5), (1, 2)),
-    "lines in a volume": Pattern((3, 4, 9), (2,)),
-    "flat volume": Pattern((6, 7, 1), (0, 1)),
-}
 NEEDS_BART = pytest.mark.skipif(shutil.which("bart") is None, reason="BART is not installed")
-
-
-def run_on(pattern, acceleration=2.5, centre=0, seed=0):
-    """A run as learning would give it, with the largest probabilities near the centre."""
-    noise = torch.rand(pattern.unit_shape, generator=seeded(seed))
-    probabilities = (noise * torch.exp(-2 * pattern.distance())).float()
-    probabilities[pattern.padding()] = 0
-    probabilities[pattern.centre(centre)] = 1
-    distribution = MaskDistribution(probabilities, pattern, pattern.budget(acceleration))
-    config = Config.preset("default", acceleration=acceleration, centre=centre)
-    return Run(distribution, config, {}, torch.zeros(pattern.unit_shape))
-
-
-def exported(name="locations"):
-    return ExportedMask.of_run(run_on(PATTERNS[name]))
 
 
 def read_cfl(stem):
@@ -59,9 +33,6 @@ def read_cfl(stem):
 def write_cfl(stem, array):
     stem.with_suffix(".hdr").write_text(f"# Dimensions\n{' '.join(map(str, array.shape))}\n")
     stem.with_suffix(".cfl").write_bytes(array.astype("<c8").tobytes(order="F"))
-
-
-# The mask and its facts
 
 
 def test_what_is_known_of_a_mask():
@@ -108,9 +79,6 @@ def test_free_axes_are_those_along_which_a_mask_varies():
 def test_masks_that_are_none(mask, settings, message):
     with pytest.raises(InputError, match=message):
         ExportedMask.of_mask(mask, **settings)
-
-
-# Files
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -470,9 +438,6 @@ def test_bits_that_flip_are_noticed_or_harmless(tmp_path):
                 assert read_mask(path).mask.ndim <= 3
 
 
-# BART itself
-
-
 def bart(folder, *arguments):
     return subprocess.run(["bart", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
 
@@ -513,285 +478,3 @@ def test_masks_of_bart(tmp_path):
     assert mask.mask.shape == (1, 24, 20)
     assert mask.free == (1, 2)
     assert (mask.mask.numpy() == (read_cfl(tmp_path / "mask").reshape(1, 24, 20) == 1)).all()
-
-
-# Mask functions
-
-
-def apply_as_fastmri_does(kspace, function, seed=None, padding=None):
-    mask, width = function((1,) * (kspace.ndim - 3) + tuple(kspace.shape[-3:]), None, seed)
-    if padding is not None:
-        mask[:, :, : padding[0]] = 0
-        mask[:, :, padding[1] :] = 0
-    return kspace * mask + 0.0, mask, width
-
-
-def test_fastmri_gets_lines():
-    run = run_on(PATTERNS["columns"], acceleration=2, centre=4)
-    function = as_mask_func(run)
-    kspace = torch.randn(3, 16, 12, 2, generator=seeded())
-    masked, mask, width = apply_as_fastmri_does(kspace, function, seed=tuple(map(ord, "file.h5")))
-    assert mask.dtype == torch.float32
-    assert mask.shape == (1, 1, 12, 1)
-    assert mask.flatten().tolist() == run.mask[0].tolist()
-    assert torch.equal(masked, kspace * run.mask[:, :, None])
-    assert width >= 4
-    start = (12 - width + 1) // 2  # where fastMRI takes the centre from
-    assert mask[0, 0, start : start + width].all()
-    assert function((7, 99, 12, 2))[0].shape == (1, 1, 12, 1)
-
-
-def test_fastmri_gets_locations():
-    run = run_on(PATTERNS["odd"], acceleration=2, centre=3)
-    mask, width = as_mask_func(run)((1, 1, 9, 15, 2), offset=3, seed=5)
-    assert mask.shape == (1, 1, 9, 15, 1)
-    assert torch.equal(mask[0, 0, :, :, 0], run.mask.float())
-    assert width >= 3
-    assert as_mask_func(run_on(PATTERNS["volume"]))((2, 6, 7, 5, 2))[0].shape == (1, 6, 7, 5, 1)
-
-
-@pytest.mark.parametrize(
-    ("lines", "width"),
-    [
-        ("000010000", 1),
-        ("000111000", 3),
-        ("011110000", 1),
-        ("000011110", 2),
-        ("00111000", 2),
-        ("00011100", 3),
-        ("00111100", 4),
-        ("11110111", 0),
-        ("11111111", 8),
-    ],
-)
-def test_the_width_of_the_centre(lines, width):
-    mask = torch.tensor([line == "1" for line in lines])
-    assert as_mask_func(mask)((8, len(mask), 2))[1] == width
-
-
-def test_callers_may_change_their_mask():
-    run = run_on(PATTERNS["columns"])
-    function = as_mask_func(run)
-    apply_as_fastmri_does(torch.ones(1, 16, 12, 2), function, padding=(6, 7))
-    function((16, 12, 2), return_acs=False)[:] = False
-    assert torch.equal(function((1, 16, 12, 2))[0].flatten(), run.mask[0].float())
-
-
-def test_direct_gets_booleans():
-    for name in ("columns", "rows", "locations"):
-        run = run_on(PATTERNS[name], acceleration=1.5, centre=3)
-        function = as_mask_func(run)
-        mask = function(shape=(16, 12, 2), seed=(1, 2), return_acs=False)
-        assert mask.dtype == torch.bool
-        assert mask.shape == (1, 16, 12, 1)  # one axis more, for the coils
-        assert torch.equal(mask[0, :, :, 0], run.mask)
-        centre = function(shape=(16, 12, 2), seed=(1, 2), return_acs=True)
-        assert centre.shape == mask.shape
-        assert (mask | ~centre).all()
-        width = function((16, 12, 2))[1]
-        assert int(centre.sum()) == {"columns": 16 * width, "rows": 12 * width, "locations": width**2}[name]
-        assert centre[0, 8, 6, 0]
-    assert as_mask_func(run_on(PATTERNS["columns"]))((4, 20, 12, 2), return_acs=False).shape == (1, 1, 20, 12, 1)
-
-
-@pytest.mark.parametrize("name", ["columns", "locations"])
-def test_monai_gets_masked_kspace_and_the_image(name):
-    run = run_on(PATTERNS[name])
-    function = as_mask_func(run)
-    kspace = torch.randn(2, 3, 16, 12, generator=seeded(), dtype=torch.complex128)
-    kspace[..., 0] = complex(-0.0, -0.0)
-    masked, image = function(kspace)
-    bits = run.mask.numpy()
-    np.testing.assert_array_equal(masked.numpy(), kspace.numpy() * bits)
-    assert not np.signbit(masked.numpy()[..., 0].real).any()
-    assert not np.signbit(masked.numpy()[:, :, ~bits].imag).any()
-    shifted = np.fft.ifftshift(kspace.numpy() * bits, (-2, -1))
-    coils = np.fft.fftshift(np.fft.ifft2(shifted, norm="ortho"), (-2, -1))
-    np.testing.assert_allclose(image.numpy(), np.sqrt((np.abs(coils) ** 2).sum(1)))
-
-    pairs = torch.view_as_real(kspace)
-    masked_pairs, same_image = function(pairs)
-    assert torch.equal(masked_pairs, torch.view_as_real(masked))
-    assert torch.equal(same_image, image)
-    from_array = function(pairs.numpy())
-    assert torch.equal(from_array[0], masked_pairs)
-    single = function(kspace[0, 0])[1]
-    np.testing.assert_allclose(single.numpy(), np.abs(coils[0, 0]))
-
-
-def test_random_masks():
-    run = run_on(PATTERNS["locations"])
-    function = as_mask_func(run, random=True)
-    shape = (16, 12, 2)
-    drawn = function(shape, seed=3)[0][..., 0].bool()
-    assert torch.equal(drawn, run.sample(1, seed=3, exact=True)[0])
-    name = tuple(map(ord, "file1000001.h5"))
-    assert torch.equal(function(shape, seed=name)[0], function(shape, seed=list(name))[0])
-    assert not torch.equal(function(shape, seed=name)[0], function(shape, seed=(*name, 1))[0])
-    assert not torch.equal(function(shape)[0], function(shape)[0])
-    masks = torch.stack([function(shape, seed=(seed, 1))[0][..., 0] for seed in range(300)])
-    assert (masks.sum((1, 2)) == run.distribution.budget).all()
-    expected = run.sample(300, seed=0, exact=True).float().mean(0)
-    assert (masks.mean(0) - expected).abs().max() < 0.17  # 4 standard errors of the difference of two means
-    assert_global_random_state_is_untouched(lambda: (function(shape), function(shape, seed=name)))
-    fixed = as_mask_func(run)
-    assert torch.equal(fixed(shape, seed=3)[0][..., 0], run.mask.float())
-
-
-def test_a_mask_function_travels_to_another_process():
-    function = pickle.loads(pickle.dumps(as_mask_func(run_on(PATTERNS["columns"]), random=True)))
-    assert function((16, 12, 2), seed=1)[0].shape == (1, 12, 1)
-
-
-def test_sources_of_a_mask_function(tmp_path):
-    run = run_on(PATTERNS["columns"])
-    folder = run.save(tmp_path / "run")
-    file = write_mask(ExportedMask.of_run(run), tmp_path / "m.mat")
-    for source in (run, folder, str(folder), file, ExportedMask.of_run(run), run.mask, run.mask.numpy()):
-        assert torch.equal(as_mask_func(source)((16, 12, 2))[0].flatten(), run.mask[0].float())
-    as_mask_func(folder, random=True)((16, 12, 2))
-    for source in (file, run.mask):
-        with pytest.raises(InputError, match="give a run"):
-            as_mask_func(source, random=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [("columns", (16, 13, 2)), ("columns", (12, 2)), ("locations", (15, 12, 2)), ("rows", (1, 15, 12, 2))],
-)
-def test_shapes_that_do_not_fit(name, shape):
-    function = as_mask_func(run_on(PATTERNS[name]))
-    message = rf"\[16, 12\] and does not fit \[{', '.join(map(str, shape))}\].*resized"
-    for call in (lambda: function(shape), lambda: function(shape, return_acs=True)):
-        with pytest.raises(InputError, match=message):
-            call()
-    with pytest.raises(InputError, match="resized"):
-        function(torch.ones(shape))
-    with pytest.raises(InputError, match="real and imaginary parts"):
-        function(torch.ones(16, 12, 3))
-
-
-# Other matrix sizes
-
-SHAPES = [(16, 12), (16, 16), (17, 12), (33, 25), (32, 24), (8, 6), (9, 7), (5, 40), (12, 16), (15, 11), (48, 3)]
-
-
-@pytest.mark.parametrize("free", [(0, 1), (0,), (1,)])
-@pytest.mark.parametrize("acceleration", [1, 1.5, 2, 3])
-def test_the_budget_at_another_size(free, acceleration):
-    run = run_on(Pattern((16, 12), free), acceleration)
-    for shape in SHAPES:
-        new = Pattern(shape, free)
-        mask = resized(run, shape)
-        assert mask.mask.shape == shape
-        assert (mask.free, mask.asked) == (free, acceleration)
-        assert int(new.restrict(mask.mask).sum()) == int(new.units / acceleration + 1e-9)
-        assert mask.mask[shape[0] // 2, shape[1] // 2]
-        unknown = resized(run.mask, shape) if acceleration > 1 else resized(ExportedMask.of_run(run), shape)
-        kept = run.distribution.budget / run.distribution.pattern.units
-        assert int(new.restrict(unknown.mask).sum()) == int(new.units * kept + 1e-9)
-        assert unknown.mask[shape[0] // 2, shape[1] // 2]
-
-
-@pytest.mark.parametrize("name", PATTERNS)
-def test_the_same_size_gives_the_same_mask(name):
-    run = run_on(PATTERNS[name])
-    for source in (run, run.mask):
-        assert torch.equal(resized(source, PATTERNS[name].shape).mask, run.mask)
-
-
-def test_blocks_scale():
-    block = Pattern((20, 30), (0, 1)).centre(10)
-    for shape, size in {(40, 60): (20, 20), (10, 15): (5, 5), (20, 60): (10, 20)}.items():
-        mask = resized(block, shape).mask
-        assert int(mask.sum()) == size[0] * size[1]
-        rows, columns = mask.any(1).nonzero().flatten(), mask.any(0).nonzero().flatten()
-        assert abs(len(rows) - size[0]) <= 2
-        assert abs(len(columns) - size[1]) <= 2
-
-
-def test_interpolation_is_linear_around_the_centre():
-    """Against NumPy: the budget's largest values of np.interp at the old coordinates of the new units."""
-    for old, new in [(12, 16), (15, 22), (16, 31), (9, 10)]:
-        run = run_on(Pattern((old,), (0,)), acceleration=2, seed=old)
-        at = np.clip((np.arange(new) - new // 2) * old / new + old // 2, 0, old - 1)
-        values = np.interp(at, np.arange(old), run.probabilities.double().numpy())
-        values[new // 2] = 1
-        chosen = np.sort(np.argsort(-values)[: new // 2])
-        assert resized(run, [new]).mask.nonzero().flatten().tolist() == chosen.tolist()
-
-
-def test_shrinking_averages():
-    probabilities = torch.tensor([0.0, 0.0, 0.9, 0.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.1, 0.0, 0.0])
-    run = Run(
-        MaskDistribution(probabilities, Pattern((12,), (0,)), 4),
-        Config.preset("default", acceleration=2),
-        {},
-        torch.zeros(12),
-    )
-    # DC, 6, goes to 2. Single values would be 0 at 3 and 0.1 at 9; means over three are 0.63 and 0.2.
-    assert resized(run, [4]).mask.tolist() == [False, True, True, False]
-
-
-def test_padding_scales():
-    run = run_on(Pattern((12, 20), (1,), ((0, 12), (4, 18))), acceleration=2)
-    mask = resized(run, (24, 40))
-    assert mask.extent == ((0, 24), (8, 35))  # frequencies from -12 / 40 to 14 / 40, as from -6 / 20 to 7 / 20
-    assert not mask.mask[:, :8].any()
-    assert not mask.mask[:, 35:].any()
-    assert mask.achieved == 27 / 13
-    assert resized(run, (12, 5)).extent == ((0, 12), (1, 4))
-    assert resized(ExportedMask.of_mask(run.mask, extent=[(0, 1), (0, 20)]), (3, 7)).extent == ((0, 2), (0, 7))
-
-
-def test_calibration_lines_stay():
-    run = run_on(Pattern((30, 40), (1,)), acceleration=2, centre=8)
-    for width in (80, 41, 30, 17):
-        pattern = Pattern((30, width), (1,))
-        mask = resized(run, (30, width)).mask
-        assert pattern.restrict(mask)[pattern.centre(8)].all()
-        assert int(pattern.restrict(mask).sum()) == width // 2
-    with pytest.raises(InputError, match=r"holds 8 units, .* \[30, 12\] is 6: choose a larger shape"):
-        resized(run, (30, 12))
-
-
-def test_sizes_that_cannot_be(tmp_path):
-    run = run_on(PATTERNS["locations"], acceleration=20)
-    with pytest.raises(InputError, match=r"\[16, 12\] cannot be carried to shape \[8\]"):
-        resized(run, [8])
-    with pytest.raises(InputError, match="acceleration"):
-        resized(run, [4, 4])
-    with pytest.raises(InputError, match=r"cannot be carried to shape \[0, 4\]"):
-        resized(run, [0, 4])
-    path = write_mask(ExportedMask.of_run(run), tmp_path / "m.csv")
-    assert resized(path, (20, 20)).asked == 20
-
-
-@pytest.mark.parametrize(("pattern", "acceleration"), [("2d", 4), ("2d", 8), ("1d", 4)])
-def test_what_carrying_costs(pattern, acceleration):
-    """The same hearts in 96 and 128 pixels: a mask learned at one size against one learned at the other.
-
-    On subjects that were held out, it loses at most 0.16 dB of PSNR; a Gaussian mask, 2 dB or more.
-    """
-    for row in carried(pattern, acceleration, (96, 128), steps=40):
-        for name in ("carried", "carried_mask"):
-            assert row[name] > row["learned"] - 0.3
-            assert row[name] > row["gaussian"] + 1.5
-
-
-def test_as_monai_has_it():
-    """MONAI's own transform and reconstruction, with the same mask."""
-    from monai.apps.reconstruction.complex_utils import complex_abs
-    from monai.apps.reconstruction.mri_utils import root_sum_of_squares
-    from monai.apps.reconstruction.transforms.array import EquispacedKspaceMask
-    from monai.data.fft_utils import ifftn_centered
-
-    function = as_mask_func(run_on(PATTERNS["columns"]))
-    kspace = torch.randn(2, 3, 16, 12, 2, generator=seeded())
-    masked, image = function(kspace)
-    mask, _ = function(kspace.shape)
-    filled = complex_abs(ifftn_centered(kspace * mask, spatial_dims=2, is_complex=True))
-    torch.testing.assert_close(image, root_sum_of_squares(filled, spatial_dim=1))
-    theirs = EquispacedKspaceMask(center_fractions=[0.2], accelerations=[4])(kspace)
-    for ours, their in zip((masked, image), theirs, strict=True):
-        assert (type(ours), ours.shape, ours.dtype) == (type(their), their.shape, their.dtype)

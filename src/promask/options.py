@@ -1,0 +1,126 @@
+"""The options that several commands share, and those that say how files are read."""
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from promask.errors import InputError
+
+DATA_HELP = (
+    "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
+    ".nii, .nii.gz, .cfl, .mrd, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
+)
+Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
+Axis = Annotated[
+    str | None,
+    typer.Option(metavar="AXES", help="The free axes of k-space, such as 0 or 0,2.", show_default="last"),
+]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        metavar="train|test|all",
+        help="The part of the data to use; by default the learning or the held-out part where the data tell "
+        "their subjects, and all of them otherwise.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
+NUMBERS_FOLLOW = ("--size", "--shape")
+"""Options that take several numbers: `--size 256 256`."""
+
+
+def setting(metavar: str, text: str, default: str) -> Any:
+    """An option whose default is found elsewhere, such as in a preset."""
+    return typer.Option(metavar=metavar, help=text, show_default=default)
+
+
+To = Annotated[
+    str | None, setting("npy|mat|bart|png|csv|fastmri", "The format to write.", "by the ending of the file")
+]
+
+
+def _reading(kind: Any, name: str, metavar: str, text: str, default: str | bool = False) -> Any:
+    panel = "Reading files"
+    return Annotated[
+        kind, typer.Option(name, metavar=metavar, help=text, show_default=default, rich_help_panel=panel)
+    ]
+
+
+PHASE_HELP = "With its phase, or the transform of the magnitude, as in the paper."
+READING: Mapping[str, Any] = {
+    "volumes": _reading(bool, "--volumes", "", "The samples are volumes with three axes; implied by 3d."),
+    "kspace": _reading(str | None, "--kspace", "acquired|emulated", PHASE_HELP, "acquired"),
+    "array": _reading(str | None, "--array", "NAME", "The array of the file.", "image, kspace"),
+    "holds": _reading(str | None, "--holds", "image|kspace", "What it is, if its name does not tell."),
+    "plane": _reading(
+        str | None,
+        "--plane",
+        "axial|coronal|sagittal",
+        "Slices of a NIfTI volume.",
+        "across the longest voxels",
+    ),
+    "slices": _reading(str | None, "--slices", "FIRST:END", "Of each file, such as 10:40 or 2:-2.", "all"),
+    "size": _reading(list[int] | None, "--size", "H W", "Crop or pad the images to this size."),
+    "skip_bad": _reading(bool, "--skip-bad", "", "Leave out what cannot be read, with a warning."),
+}
+"""The settings of `Reading` as options."""
+
+
+def with_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of reading; it takes those that were used as `reading`, a dictionary."""
+
+    @functools.wraps(command)
+    def with_options(**values: Any) -> None:
+        given = {name: values.pop(name) for name in READING}
+        given["slices"] = _ends(given["slices"])
+        command(**values, reading={name: value for name, value in given.items() if value})
+
+    signature = inspect.signature(command)
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in READING.items()
+    ]
+    with_options.__dict__["__signature__"] = signature.replace(parameters=[*own, *options])
+    return with_options
+
+
+def axes(text: str | None) -> tuple[int, ...] | None:
+    """The axes of `--axis 0,2`."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(axis) for axis in text.split(","))
+    except ValueError as error:
+        raise InputError(f"The axes must be whole numbers such as 1 or 0,2, but are {text!r}.") from error
+
+
+def _ends(text: str | None) -> tuple[int | None, int | None] | None:
+    if text is None:
+        return None
+    try:
+        first, end = (int(word) if word else None for word in text.split(":"))
+    except ValueError as error:
+        raise InputError(f"The slices must be first and end, such as 10:40 or 2:-2, but are {text!r}.") from error
+    return first, end
+
+
+def with_numbers_named(arguments: list[str]) -> list[str]:
+    """`--size 256 256` as `--size 256 --size 256`, which is how the parser takes lists.
+
+    >>> with_numbers_named(["export", "--shape=320", "320", "run"])
+    ['export', '--shape', '320', '--shape', '320', 'run']
+    """
+    result: list[str] = []
+    parts = (word.partition("=") for word in arguments)
+    words = [
+        [name, value] if name in NUMBERS_FOLLOW and equals else [name + equals + value]
+        for name, equals, value in parts
+    ]
+    for word in itertools.chain.from_iterable(words):
+        follows = len(result) > 1 and result[-2] in NUMBERS_FOLLOW and result[-1].isdigit()
+        result += [result[-2], word] if follows and word.isdigit() else [word]
+    return result
