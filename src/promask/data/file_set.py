@@ -95,7 +95,7 @@ class FileSet:
 def alike(stacks: Sequence[Stack], reading: Reading) -> tuple[Sequence[Stack], Layout]:
     """The stacks of the most common layout; others are an error, or left out if that was asked for."""
     layouts = [layout(stack, reading) for stack in stacks]
-    common, _ = Counter(layouts).most_common(1)[0]
+    common, count = Counter(layouts).most_common(1)[0]
     other = [index for index, found in enumerate(layouts) if found != common]
     if other:
         found = layouts[other[0]]
@@ -107,13 +107,12 @@ def alike(stacks: Sequence[Stack], reading: Reading) -> tuple[Sequence[Stack], L
             regions = [list(each.geometry.region or each.shape[1:]) for each in (found, common)]
             difference = f"which the part {regions[0]} is judged and not {regions[1]}"
         sentence = (
-            f"{stacks[other[0]].name} has samples of {difference} as most of the {len(stacks)} files"
+            f"{stacks[other[0]].name} has samples of {difference} as {count} of the {len(stacks)} files"
             f"{f' (and {len(other) - 1} more differ)' if len(other) > 1 else ''}"
         )
         if not reading.skip_bad:
-            raise InputError(
-                f"{sentence}: bring all images to one size with --size, or leave others out with --skip-bad."
-            )
+            resize = "bring all images to one size with --size, or " if found.shape[0] == common.shape[0] else ""
+            raise InputError(f"{sentence}: {resize}leave others out with --skip-bad.")
         warnings.warn(f"{sentence}: left out.", InputWarning, stacklevel=2)
     return [stack for stack, found in zip(stacks, layouts, strict=True) if found == common], common
 
