@@ -1,7 +1,9 @@
+from importlib import import_module
+
 import pytest
 import torch
 
-from helpers import check_baseline, smooth_images
+from helpers import assert_global_random_state_is_untouched, check_baseline, smooth_images
 from promask.baselines import BASELINES, baseline_mask
 from promask.data import from_images
 from promask.errors import InputError
@@ -13,15 +15,41 @@ POINTS, LINES, ROWS = Pattern((32, 40), (0, 1)), Pattern((32, 40), (1,)), Patter
 PADDED = Pattern((32, 40), (1,), extent=((0, 32), (3, 38)))
 
 
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    """What is tested here does not depend on how long a baseline learns."""
+    monkeypatch.setattr(import_module("promask.baselines.loupe"), "STEPS", 5)
+
+
 @pytest.mark.parametrize("acceleration", [1, 2, 4, 7.3, 32])
 @pytest.mark.parametrize("pattern", [POINTS, LINES, ROWS, PADDED], ids=["2d", "1d", "1d rows", "padded"])
 @pytest.mark.parametrize("name", BASELINES)
 def test_properties(name, pattern, acceleration):
-    if name == "equispaced" and pattern is POINTS:
-        with pytest.raises(InputError, match="made of lines"):
+    if len(pattern.free) not in BASELINES[name].free:
+        with pytest.raises(InputError, match=r"masks are made of .*: choose the pattern \dd"):
             baseline_mask(name, DATA, pattern, acceleration)
     else:
         check_baseline(name, pattern, DATA, acceleration)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_central_block(name):
+    pattern = POINTS if 2 in BASELINES[name].free else LINES
+    for centre in (0, 1, 4, 7):
+        check_baseline(name, pattern, DATA, 4, centre)
+
+
+@pytest.mark.parametrize("name", [name for name in BASELINES if BASELINES[name].draws])
+def test_seeds(name):
+    pattern = POINTS if 2 in BASELINES[name].free else LINES
+    masks = [baseline_mask(name, DATA, pattern, 4, seed) for seed in (0, 1, 2, 2**63 - 1)]
+    assert len({tuple(mask.flatten().tolist()) for mask in masks}) > 1
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_global_random_state(name):
+    pattern = POINTS if 2 in BASELINES[name].free else LINES
+    assert_global_random_state_is_untouched(lambda: baseline_mask(name, DATA, pattern, 4))
 
 
 def test_equispaced_lines():

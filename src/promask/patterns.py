@@ -147,6 +147,38 @@ class Pattern:
         block[tuple(slice(start, start + width) for start in starts)] = True
         return block & ~self.padding()
 
+    def block(self, width: int, budget: int) -> Bool[Tensor, "*units"]:
+        """The central block of this width, which must fit the budget."""
+        if width < 0:
+            raise InputError(f"The width of the centre must be at least 0, but is {width}.")
+        block = self.centre(width)
+        size = int(block.sum())
+        if size > budget:
+            raise InputError(
+                f"A centre of width {width} holds {size} units, but the budget is {budget}: "
+                f"choose a narrower centre or a lower acceleration."
+            )
+        return block
+
+    def innermost(self, count: int) -> Bool[Tensor, "*units"]:
+        """The largest central block of the shape of k-space that has at most `count` units.
+
+        What is left of them goes to the rim of the next larger block, nearest first.
+
+        >>> Pattern((4, 6), free=(0, 1)).innermost(5).int()
+        tensor([[0, 0, 0, 0, 0, 0],
+                [0, 0, 1, 1, 0, 0],
+                [0, 0, 1, 1, 1, 0],
+                [0, 0, 0, 0, 0, 0]], dtype=torch.int32)
+        """
+        needed = torch.zeros(self.unit_shape, dtype=torch.float64)
+        for position, n in enumerate(self.unit_shape):
+            offset = torch.arange(n) - n // 2
+            # The width of the smallest block that reaches as far: 1, then -1 to 0, then -1 to 1, ...
+            width = torch.where(offset < 0, -2 * offset, 2 * offset + 1).double() / n
+            needed = needed.maximum(width.reshape([-1 if p == position else 1 for p in range(needed.ndim)]))
+        return self.largest(-needed, count)
+
     def half(self) -> Shaped[Tensor, "*units"]:
         """1 in one half of k-space, -1 at the conjugate twins of these units, and 0 for units without a twin.
 

@@ -1,27 +1,101 @@
 """Masks to compare with. A new baseline is one file and one line in the table."""
 
+import importlib.util
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+from promask.baselines.centre import centre
 from promask.baselines.energy import energy
-from promask.baselines.equispaced import equispaced
-from promask.baselines.gaussian import gaussian
+from promask.baselines.equispaced import equispaced, equispaced_paper
+from promask.baselines.gaussian import gaussian, gaussian_paper
+from promask.baselines.greedy import greedy
+from promask.baselines.igs import igs, igs_paper
+from promask.baselines.loupe import loupe
+from promask.baselines.poisson import poisson
+from promask.baselines.problem import Problem
+from promask.baselines.radial import radial
+from promask.baselines.random import random
 from promask.errors import InputError
 from promask.patterns import Pattern
-from promask.types import Mask, SampleSet, UnitMask
+from promask.types import Loss, Mask, SampleSet, UnitMask
 
-__all__ = ["BASELINES", "USUAL_PATTERN", "baseline_mask"]
-
-Baseline = Callable[[Pattern, int, int, SampleSet], UnitMask]
-"""(pattern, budget, seed, data) -> exactly `budget` units, centred."""
-
-BASELINES: Mapping[str, Baseline] = {"equispaced": equispaced, "gaussian": gaussian, "energy": energy}
-USUAL_PATTERN: Mapping[str, str] = {"equispaced": "1d", "gaussian": "2d", "energy": "2d"}
+__all__ = ["BASELINES", "Baseline", "Problem", "baseline_mask", "check_available", "find_baseline"]
 
 
-def baseline_mask(name: str, data: SampleSet, pattern: Pattern, acceleration: float, seed: int = 0) -> Mask:
-    """The mask of a baseline, (*space), centred, with exactly the budget of the acceleration."""
+@dataclass(frozen=True)
+class Baseline:
+    """How a baseline makes a mask, and what it can do."""
+
+    make: Callable[[Problem], UnitMask]
+    """The units, centred: exactly the budget, except for `exact=False`."""
+    usual: str = "2d"
+    """The pattern without a choice."""
+    free: tuple[int, ...] = (1, 2, 3)
+    """How many free axes it can have."""
+    draws: bool = False
+    """Whether another seed gives another mask."""
+    learns: bool = False
+    """Whether it minimises a loss, which takes a while."""
+    exact: bool = True
+    """Whether it keeps the budget; variants of the paper need not."""
+    needs: str | None = None
+    """A package that does not come with promask."""
+
+    @property
+    def available(self) -> bool:
+        """Whether everything it needs is installed."""
+        return self.needs is None or importlib.util.find_spec(self.needs) is not None
+
+
+BASELINES: Mapping[str, Baseline] = {
+    "equispaced": Baseline(equispaced, usual="1d", free=(1,), draws=True),
+    "equispaced-paper": Baseline(equispaced_paper, usual="1d", free=(1,), draws=True, exact=False),
+    "gaussian": Baseline(gaussian, draws=True),
+    "gaussian-paper": Baseline(gaussian_paper, free=(2,), draws=True),
+    "poisson": Baseline(poisson, free=(2,), draws=True, needs="sigpy"),
+    "radial": Baseline(radial, free=(2,), draws=True),
+    "random": Baseline(random, draws=True),
+    "centre": Baseline(centre),
+    "energy": Baseline(energy),
+    "igs": Baseline(igs, usual="1d", learns=True),
+    "igs-paper": Baseline(igs_paper, usual="1d", free=(1,), learns=True, exact=False),
+    "greedy": Baseline(greedy, learns=True),
+    "loupe": Baseline(loupe, draws=True, learns=True),
+}
+
+UNITS = {1: "lines", 2: "locations on two axes", 3: "locations on three axes"}
+"""What a mask is made of, by the number of free axes."""
+
+
+def find_baseline(name: str) -> Baseline:
+    """A baseline of the table."""
     if name not in BASELINES:
         raise InputError(f"Unknown baseline {name!r}: choose one of {', '.join(BASELINES)}.")
+    return BASELINES[name]
+
+
+def check_available(name: str) -> None:
+    """Refuse a baseline that needs a package which is not installed."""
+    if not BASELINES[name].available:
+        raise InputError(f"{name} masks need {BASELINES[name].needs}: pip install 'promask[{name}]'.")
+
+
+def baseline_mask(
+    name: str,
+    data: SampleSet,
+    pattern: Pattern,
+    acceleration: float,
+    seed: int = 0,
+    centre: int | None = None,
+    loss: str | Loss = "mse",
+) -> Mask:
+    """The mask of a baseline, (*space), centred, with exactly the budget, unless the baseline is not `exact`."""
+    baseline = find_baseline(name)
+    check_available(name)
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
-    return pattern.expand(BASELINES[name](pattern, pattern.budget(acceleration), seed, data))
+    if len(pattern.free) not in baseline.free:
+        made_of = " or ".join(UNITS[free] for free in baseline.free)
+        possible = " or ".join(f"{free}d" for free in baseline.free)
+        raise InputError(f"{name} masks are made of {made_of}: choose the pattern {possible}.")
+    return pattern.expand(baseline.make(Problem(pattern, acceleration, data, seed, centre, loss)))

@@ -1,0 +1,113 @@
+"""LOUPE: probabilities that are learned together with a network that reconstructs (Bahadir et al. 2020).
+
+Logits become probabilities that keep the budget, these become soft random masks, and a U-Net corrects the
+zero-filled images. Both learn from the same loss; the mask is made of the units of largest probability.
+
+Unlike the published one, it starts from equal logits: in the few steps that take a minute, random ones are not
+forgotten.
+"""
+
+import itertools
+import math
+
+import torch
+
+from promask.baselines.problem import Problem
+from promask.baselines.unet import Correction
+from promask.data import prepared
+from promask.fourier import centred, fft_order
+from promask.learning.batches import Samples, index_batches
+from promask.magnitude import magnitude
+from promask.patterns import Pattern
+from promask.recon import zero_filled
+from promask.tasks import Reconstruction
+from promask.types import Batch, Scalar, UnitDraws, UnitMask, Units
+
+SLOPE, SAMPLE_SLOPE = 5.0, 12.0
+"""Of the sigmoids that make probabilities and masks, as published."""
+STEPS = 300
+LOGIT_RATE, NETWORK_RATE = 0.05, 0.002
+LARGEST_BATCH, LARGEST_SIZE = 8, 2**18
+"""Samples in a batch, and their numbers: four slices of 256 x 256."""
+SCALE_SAMPLES = 64
+"""The most samples that tell the scale of the data."""
+
+
+def loupe(problem: Problem) -> UnitMask:
+    """Exactly the budget: the units of largest probability."""
+    probabilities = Probabilities(problem)
+    if 0 < probabilities.share < 1:
+        train(probabilities, Samples(prepared(problem.data), torch.device("cpu")), problem)
+    return problem.best(centred(probabilities().detach(), len(problem.pattern.free)))
+
+
+class Probabilities:
+    """One for each unit, in FFT order, that keep the budget; 1 in the central block and 0 in the padding."""
+
+    def __init__(self, problem: Problem) -> None:
+        axes, block = len(problem.pattern.free), problem.block()
+        self.always = fft_order(block, axes)
+        self.open = fft_order(~block & ~problem.pattern.padding(), axes)
+        self.share = (problem.budget - int(block.sum())) / max(1, int(self.open.sum()))
+        """Of the units that are neither in the block nor in the padding, that may be acquired."""
+        self.logits = torch.zeros(int(self.open.sum()), requires_grad=True)
+
+    def __call__(self) -> Units:
+        """The probabilities, differentiable in the logits."""
+        result = self.always.to(self.logits.dtype)
+        return result.masked_scatter(self.open, rescaled(torch.sigmoid(SLOPE * self.logits), self.share))
+
+
+def rescaled(probabilities: Units, share: float) -> Units:
+    """Probabilities with this mean: all multiplied, or, if they must grow, what they lack of 1.
+
+    >>> rescaled(torch.tensor([0.2, 0.6]), 0.2), rescaled(torch.tensor([0.2, 0.6]), 0.7)
+    (tensor([0.1000, 0.3000]), tensor([0.6000, 0.8000]))
+    """
+    mean = probabilities.mean()
+    if share <= mean:
+        return probabilities * (share / mean)
+    return 1 - (1 - probabilities) * ((1 - share) / (1 - mean))
+
+
+def relaxed(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:
+    """Random masks, one for each sample, with values between 0 and 1."""
+    uniform = torch.rand((count, *probabilities.shape), generator=generator)
+    return torch.sigmoid(SAMPLE_SLOPE * (probabilities - uniform))
+
+
+def train(probabilities: Probabilities, samples: Samples, problem: Problem) -> list[float]:
+    """Adapt the probabilities and a network to the data; the losses of all steps."""
+    pattern, task, generator = problem.pattern, Reconstruction(problem.loss), problem.generator()
+    network = Correction(len(pattern.shape), problem.seed)
+    rates = ([probabilities.logits], LOGIT_RATE), (network.parameters(), NETWORK_RATE)
+    optimiser = torch.optim.Adam([{"params": parameters, "lr": rate} for parameters, rate in rates])
+    size = max(1, min(LARGEST_BATCH, len(samples), LARGEST_SIZE // math.prod(samples.data.shape)))
+    scale = _largest_value(samples)
+    losses = []
+    for indices in itertools.islice(index_batches(len(samples), size, generator), STEPS):
+        optimiser.zero_grad()
+        total = 0.0
+        for piece in samples.pieces(indices):
+            masks = relaxed(probabilities(), len(piece.targets), generator)
+            loss = _loss(masks, piece, pattern, task, network, scale) * (len(piece.targets) / size)
+            torch.autograd.backward(loss)
+            total += float(loss.detach())
+        optimiser.step()
+        losses.append(total)
+    return losses
+
+
+def _loss(
+    masks: UnitDraws, batch: Batch, pattern: Pattern, task: Reconstruction, network: Correction, scale: float
+) -> Scalar:
+    """Of images up to about 1, as published: Adam's epsilon and the network know no other scale."""
+    filled = zero_filled(batch.spectra / scale, pattern.expand(masks).unsqueeze(1), len(pattern.shape))
+    images = magnitude(filled) + network(filled)
+    return task.loss(batch.geometry.judged(images), batch.targets / scale)
+
+
+def _largest_value(samples: Samples) -> float:
+    """In some of the samples, at equal distances."""
+    count = min(len(samples), SCALE_SAMPLES)
+    return max(float(samples.data[index * len(samples) // count].image.abs().max()) for index in range(count))

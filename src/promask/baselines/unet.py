@@ -1,0 +1,43 @@
+"""A network that corrects zero-filled images: what it adds to their magnitude."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from promask.types import ComplexImages, Images
+
+WIDTHS = (8, 16, 32, 64)
+"""Channels; the image is halved between two of them."""
+SMALLEST = 16
+"""Along each axis, so that more than one location is left at the bottom of the network."""
+
+
+class Correction(nn.Module):
+    """A U-Net for slices or volumes of any size; the channels of a sample are images of their own.
+
+    It starts with corrections of 0: a mask that learns with it would otherwise learn from noise at first.
+    """
+
+    def __init__(self, dimensions: int, seed: int) -> None:
+        super().__init__()
+        from monai.networks.nets.unet import UNet  # takes seconds
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = UNet(dimensions, 2, 1, WIDTHS, strides=(2,) * (len(WIDTHS) - 1))
+        self.gain = nn.Parameter(torch.zeros(()))
+
+    def forward(self, filled: ComplexImages) -> Images:
+        """Corrections of zero-filled images with values up to about 1."""
+        batch, channels, *space = filled.shape
+        parts = torch.view_as_real(filled.flatten(0, 1)).movedim(-1, 1)
+        corrections = self.gain * self.network(padded(parts, 2 ** (len(WIDTHS) - 1)))
+        return corrections[(..., *(slice(n) for n in space))].reshape(batch, channels, *space)
+
+
+def padded(images: Float[Tensor, "..."], multiple: int) -> Float[Tensor, "..."]:
+    """Images whose last values are repeated along each axis, up to a multiple."""
+    widths: list[int] = []
+    for n in reversed(images.shape[2:]):
+        widths += [0, max(SMALLEST - n, -n % multiple)]
+    return nn.functional.pad(images, widths, mode="replicate")
