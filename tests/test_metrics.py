@@ -51,6 +51,18 @@ def test_ssim_is_scikit_images_with_a_7_x_7_window(pairs, monkeypatch):
     np.testing.assert_allclose(metrics.ssim(*pairs).numpy(), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("size", [(24, 31), (9, 10, 11)])
+def test_ssim_with_a_uniform_window_is_scikit_images_default(size):
+    targets = smooth_images(3, 1, size, phase=False)
+    images = targets + 0.1 * torch.rand(targets.shape, generator=seeded(), dtype=torch.float64)
+    expected = [
+        skimage.metrics.structural_similarity(y[0], x[0], data_range=1)
+        for x, y in zip(images.numpy(), targets.numpy(), strict=True)
+    ]
+    result = metrics.structural_similarity(images, targets, metrics.UNIFORM)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-9)
+
+
 def test_channels_are_averaged():
     targets = smooth_images(2, 3, (16, 16), phase=False)
     images = targets + 0.05 * torch.rand(targets.shape, generator=seeded(), dtype=torch.float64)
@@ -65,7 +77,7 @@ def test_volumes_have_a_window_of_three_axes():
     expected = volume[0, 0].numpy()
     for axis in range(3):
         expected = correlate1d(expected, weights / weights.sum(), axis=axis)
-    np.testing.assert_allclose(metrics._windowed_mean(volume)[0, 0].numpy(), expected[3:-3, 3:-3, 3:-3])
+    np.testing.assert_allclose(metrics.GAUSSIAN.mean(volume)[0, 0].numpy(), expected[3:-3, 3:-3, 3:-3])
 
 
 def test_metrics_do_not_depend_on_scale_or_offset(pairs):
