@@ -20,6 +20,7 @@ from promask.fourier import centred
 from promask.learning.batches import Samples
 from promask.learning.ensemble import Ensemble, optimise_members
 from promask.learning.loop import OnStep
+from promask.learning.plain import better_plain_mask, plain_masks
 from promask.learning.run import Run
 from promask.learning.start import starting_probabilities
 from promask.patterns import Pattern
@@ -63,13 +64,23 @@ def learn(
     chosen, part = choose_part(whole, config.part, usual="train")
     pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
     budget = pattern.budget(config.acceleration)
-    _check_centre(pattern, config.centre, budget)
+    pattern.block(config.centre, budget)  # must fit
 
     chosen = prepared(chosen, on_file)
     began = time.perf_counter()
     samples = Samples(chosen, device)
     start = starting_probabilities(init, samples, pattern)
     ensemble = optimise_members(samples, pattern, task, config, start, on_step)
+    dimensions = len(pattern.free)
+    distribution = MaskDistribution(_result(ensemble.probabilities, dimensions), pattern, budget)
+    variance = _result(ensemble.variance, dimensions)
+    plain = None
+    if config.rule == "response":  # the published one is left as it is
+        masks = plain_masks(samples, pattern, budget, config.centre)
+        plain = better_plain_mask(pattern.restrict(distribution.mode()), masks, samples, pattern, task)
+        if plain is not None:
+            distribution = replace(distribution, probabilities=masks[plain].to(torch.float32))
+            variance = torch.zeros_like(variance)
     about = {
         "data": {
             "source": whole.name,
@@ -79,6 +90,7 @@ def learn(
             "shape": whole.shape,
         },
         "preset": preset,
+        "plain": plain,
         "seconds": round(time.perf_counter() - began, 3),
         "seconds_waited": round(samples.seconds_waited, 3),
         "versions": {
@@ -88,12 +100,11 @@ def learn(
             "python": platform.python_version(),
         },
     }
-    dimensions = len(pattern.free)
     return Run(
-        distribution=MaskDistribution(_result(ensemble.probabilities, dimensions), pattern, budget),
+        distribution=distribution,
         config=config,
         history=_history(ensemble),
-        variance=_result(ensemble.variance, dimensions),
+        variance=variance,
         about=about,
     )
 
@@ -126,12 +137,3 @@ def _history(ensemble: Ensemble) -> dict[str, Any]:
 def _mean_of_known(values: Iterable[float | None]) -> float:
     """The mean over the members that had not stopped yet."""
     return statistics.fmean(value for value in values if value is not None)
-
-
-def _check_centre(pattern: Pattern, width: int, budget: int) -> None:
-    size = int(pattern.centre(width).sum())
-    if size > budget:
-        raise InputError(
-            f"A centre of width {width} holds {size} units, but the budget is {budget}: "
-            f"choose a narrower centre or a lower acceleration."
-        )

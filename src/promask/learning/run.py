@@ -17,7 +17,15 @@ from promask.types import Mask, Masks, Units
 
 FORMAT = 2
 """The version of the run folder's layout."""
-CONTENT = ("mask.npy", "probabilities.npy", "variance.npy", "run.json", "report.html", "figures")
+CONTENT = (
+    "mask.npy",
+    "probabilities.npy",
+    "variance.npy",
+    "run.json",
+    "report.html",
+    "figures",
+    "stability.json",
+)
 """What a run folder may hold; a folder that holds anything else is not replaced."""
 
 
@@ -27,7 +35,8 @@ class Run:
 
     `history` holds lists over the steps: `loss` (mean over members), `budget`, `temperature`, and `member_loss`;
     and `stopped`, the step after which the mode of each member no longer changed, or None.
-    `about` holds what else run.json says: the data, the seconds, the versions, an evaluation.
+    `about` holds what else run.json says: the data, the seconds, the versions, an evaluation; and `plain`, the
+    name of the plain mask that was better than the learned one and took its place, or None.
     """
 
     distribution: MaskDistribution
