@@ -48,8 +48,11 @@ class MaskDistribution:
     def sample(self, count: int, seed: int) -> Masks:
         """Independent random masks, (count, *space); their size varies around the sum of the probabilities."""
         generator = torch.Generator().manual_seed(seed)
-        uniform = torch.rand((count, *self.pattern.unit_shape), generator=generator, dtype=torch.float64)
-        return self.pattern.expand(uniform < self.probabilities)
+        shape = self.pattern.unit_shape
+        masks = [
+            torch.rand(shape, generator=generator, dtype=torch.float64) < self.probabilities for _ in range(count)
+        ]  # one by one: of a volume, all the random numbers would take gigabytes
+        return self.pattern.expand(torch.stack(masks))
 
     def sample_exact(self, count: int, seed: int) -> Masks:
         """Random masks given that exactly `budget` units are acquired, (count, *space)."""

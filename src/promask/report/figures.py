@@ -35,11 +35,11 @@ def overview(run: Run) -> "Figure":
     figure = Figure(figsize=(4.4 * columns, 4), layout="constrained")
     grid = figure.subplots(1, columns)
     for axes, (title, values) in zip(grid, maps.items(), strict=False):
-        _picture(axes, values, title, cmap="viridis", vmin=0, vmax=1 if title == "Probabilities" else None)
+        picture(axes, values, title, cmap="viridis", vmin=0, vmax=1 if title == "Probabilities" else None)
         figure.colorbar(axes.images[0], ax=axes)
     title = f"Mask: {distribution.budget} of {distribution.pattern.units} units, x{run.acceleration:.4g}"
     padding = distribution.pattern.expand(distribution.pattern.padding())
-    _picture(grid[-2], run.mask.float().masked_fill(padding, PADDING_GREY), title, cmap="gray", vmin=0, vmax=1)
+    picture(grid[-2], run.mask.float().masked_fill(padding, PADDING_GREY), title, cmap="gray", vmin=0, vmax=1)
     notes = ["the plane through the centre"] if run.mask.ndim > 2 else []
     notes += ["grey: padding, never acquired"] if padding.any() else []
     grid[-2].set_xlabel("; ".join(notes))
@@ -69,7 +69,7 @@ def comparison(masks: Mapping[str, Mask], data: SampleSet, index: int) -> "Figur
     grid = figure.subplots(3, columns)
     _, target = reconstruct(torch.ones_like(next(iter(masks.values()))), data, range(index, index + 1))
     window = {"cmap": "gray", "vmin": 0, "vmax": float(target.max())}
-    _picture(grid[0, 0], target[0, 0], "Fully sampled", **window)
+    picture(grid[0, 0], target[0, 0], "Fully sampled", **window)
     for row in (1, 2):
         grid[row, 0].set_axis_off()
     grid[1, 0].text(1, 0.5, "error x 5", ha="right", va="center", fontsize=12)
@@ -77,10 +77,10 @@ def comparison(masks: Mapping[str, Mask], data: SampleSet, index: int) -> "Figur
     for column, (name, mask) in enumerate(masks.items(), start=1):
         image, _ = reconstruct(mask, data, range(index, index + 1))
         quality = f"{float(metrics.psnr(image, target)):.1f} dB, SSIM {float(metrics.ssim(image, target)):.3f}"
-        _picture(grid[0, column], image[0, 0], f"{name}\n{quality}", **window)
-        _picture(grid[1, column], 5 * (image - target)[0, 0].abs(), "", **{**window, "cmap": "magma"})
+        picture(grid[0, column], image[0, 0], f"{name}\n{quality}", **window)
+        picture(grid[1, column], 5 * (image - target)[0, 0].abs(), "", **{**window, "cmap": "magma"})
         acceleration = mask.numel() / int(mask.sum())
-        _picture(grid[2, column], mask, f"x{acceleration:.4g}", cmap="gray", vmin=0, vmax=1)
+        picture(grid[2, column], mask, f"x{acceleration:.4g}", cmap="gray", vmin=0, vmax=1)
     return figure
 
 
@@ -91,8 +91,9 @@ def save_figure(figure: "Figure", path: Path) -> None:
         figure.savefig(temporary, format="png", dpi=110)
 
 
-def _picture(axes: "Axes", values: torch.Tensor, title: str, **style: Any) -> None:
-    axes.imshow(_shown(values), interpolation="nearest", **style)
+def picture(axes: "Axes", values: torch.Tensor, title: str, **style: Any) -> None:
+    """Show two axes of an array, without ticks."""
+    axes.imshow(_shown(values), **{"interpolation": "nearest", **style})
     axes.set_title(title, fontsize=11)
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():

@@ -57,6 +57,8 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
         f"{run.distribution.budget} of {pattern.units}, free axes {list(pattern.free)} of {list(pattern.shape)}",
     )
     yield "Time", f"{run.about['seconds']:.1f} s for {run.config.members} x {run.config.steps} steps"
+    if run.about.get("plain"):
+        yield "Mask", f"That of {run.about['plain']}: no learned one was better on the images to learn from"
     evaluation = run.about.get("evaluation")
     if evaluation:
         shown = [
