@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from benchmarks.alternatives import ALTERNATIVES, swapped
-from benchmarks.igs import igs
 from benchmarks.scale import row
 
-from helpers import samples_of, seeded, smooth_images
+from helpers import seeded, smooth_images
 from promask import learn
 from promask.data import from_images
 from promask.evaluation import evaluate
-from promask.fourier import from_spectrum
 from promask.patterns import Pattern
 from promask.rules import RULES, Published
 from promask.tasks import Reconstruction
@@ -36,25 +34,6 @@ def test_the_benchmark_runs(tmp_path):
     assert record["scaling"]["sizes"] == [64, 128]
     assert record["volume"]["shape"] == [16, 16, 8]
     assert "this / Fourier floor" in shown
-
-
-def test_greedy_lines_add_the_line_of_steepest_descent():
-    """Against finite differences on the last line added."""
-    images = smooth_images(3, size=(8, 8))
-    samples, pattern = samples_of(images), Pattern((8, 8), (1,))
-    before, after = (igs(samples, pattern, Reconstruction("mse"), budget) for budget in (3, 4))
-    lines = before.double()
-    assert int(before.sum()) == 3
-    assert (after & before).sum() == 3
-
-    def loss(lines):
-        return float(
-            (from_spectrum(samples.kept.spectra * lines, (-2, -1)).abs() - samples.kept.targets).square().mean()
-        )
-
-    steps = torch.eye(8, dtype=torch.float64) * 1e-6
-    slopes = torch.tensor([loss(lines + step) - loss(lines - step) for step in steps])
-    assert int((after & ~before).nonzero()) == int(slopes.masked_fill(before, torch.inf).argmin())
 
 
 # The alternatives to the default rule

@@ -45,7 +45,7 @@ def test_learn_and_evaluate(promask, tmp_path):
     assert np.load("runs/a/mask.npy").sum() == 48
 
     summary = json.loads(promask("evaluate", "runs/a", "patients.npz", "--json"))
-    assert set(summary) == {"psnr", "ssim", "nmse", "acceleration", "images", "part"}
+    assert set(summary) == {"psnr", "ssim", "nmse", "acceleration", "images", "part", "convention"}
     assert (summary["acceleration"], summary["images"], summary["part"]) == (4, 2, "test")
     of_file = json.loads(promask("evaluate", "runs/a/mask.npy", "patients.npz", "--json"))
     assert of_file == summary
@@ -53,6 +53,19 @@ def test_learn_and_evaluate(promask, tmp_path):
     everything = json.loads(promask("evaluate", "runs/a", "patients.npz", "--part", "all", "--json"))
     assert everything["images"] == 10
     assert "PSNR" in promask("evaluate", "runs/a", "patients.npz")
+
+
+def test_conventions(promask):
+    promask("baseline", "energy", "patients.npz", "--accel", 4, "--out", "energy.npy")
+    call = ("evaluate", "energy.npy", "patients.npz", "--part", "all")
+    paper = json.loads(promask(*call, "--json"))
+    fastmri = json.loads(promask(*call, "--convention", "fastmri", "--json"))
+    assert fastmri["psnr"] != paper["psnr"]
+    assert (paper["convention"], fastmri["convention"]) == ("paper", "fastmri")
+    assert (fastmri["images"], fastmri["volumes"]) == (10, 5)
+    assert "10 samples of patients.npz (all), zero-filled. Each image is scaled by the range" in promask(*call)
+    text = promask(*call, "--convention", "fastmri")
+    assert "10 samples in 5 volumes of patients.npz (all), zero-filled. As in fastMRI, each volume" in text
 
 
 def test_learn_tells_when_nothing_was_held_out(promask):
@@ -295,6 +308,10 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         (("learn", "images.npy", "--accel", "4", "--out", "full"), "full exists and is not a run"),
         (("learn", "images.npy", "--accel", "4", "--out", "images.npy"), "images.npy is a file"),
         (("evaluate", "mask.npy", "images.npy"), "The mask has shape [5, 5]"),
+        (
+            ("evaluate", "mask.npy", "images.npy", "--convention", "x"),
+            "Unknown convention 'x': choose one of paper, fastmri.",
+        ),
         (("evaluate", "nowhere", "images.npy"), "nowhere is neither a run folder nor a mask file"),
         (("evaluate", "full", "images.npy"), "full is not a run: it holds no mask.npy"),
         (("baseline", "best", "images.npy", "--accel", "4", "--out", "a.npy"), "Unknown baseline 'best'"),

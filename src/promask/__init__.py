@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from promask.distribution import MaskDistribution as MaskDistribution
     from promask.errors import InputError as InputError
     from promask.evaluation import evaluate as evaluate
+    from promask.experiments.compare import compare as compare
     from promask.learning.learn import learn as learn
     from promask.learning.run import Run as Run
     from promask.patterns import Pattern as Pattern
@@ -27,6 +28,7 @@ _HOME = {
     "MaskDistribution": "promask.distribution",
     "Pattern": "promask.patterns",
     "Run": "promask.learning.run",
+    "compare": "promask.experiments.compare",
     "evaluate": "promask.evaluation",
     "learn": "promask.learning.learn",
     "__version__": "promask.version",
@@ -34,7 +36,18 @@ _HOME = {
 
 _MODULES = ("data", "export")
 
-__all__ = ["Config", "InputError", "MaskDistribution", "Pattern", "Run", "data", "evaluate", "export", "learn"]
+__all__ = [
+    "Config",
+    "InputError",
+    "MaskDistribution",
+    "Pattern",
+    "Run",
+    "compare",
+    "data",
+    "evaluate",
+    "export",
+    "learn",
+]
 
 
 def __dir__() -> list[str]:

@@ -1,25 +1,40 @@
 """The command line: parse, and call the library. Everything heavy is imported when it is needed."""
 
+import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
 from promask.errors import InputError
-from promask.options import Axis, Data, Json, Part, To, axes, setting, with_numbers_named, with_reading
+from promask.options import (
+    Axis,
+    Convention,
+    Data,
+    Json,
+    Part,
+    To,
+    axes,
+    setting,
+    with_options_repeated,
+    with_reading,
+)
+from promask.showing import metrics_table, show_comparison, show_run, show_stability
 from promask.terminal import (
+    cells_told,
     count,
     messages,
-    metrics_table,
     output,
     print_json,
     progress_bar,
-    show_run,
     warnings_as_sentences,
 )
+
+if TYPE_CHECKING:
+    from promask.learning.run import Run
 
 app = typer.Typer(
     help="Learn where to sample k-space.",
@@ -27,6 +42,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 INTERRUPTED = 130
+BASELINES_HELP = (
+    "Drawn: random, centre, equispaced, gaussian, poisson, radial; by the data: energy, igs, greedy, loupe; "
+    "as published: equispaced-paper, gaussian-paper, igs-paper."
+)
 
 
 @app.command()
@@ -133,6 +152,7 @@ def evaluate(
     ],
     data: Data,
     part: Part = None,
+    convention: Convention = "paper",
     as_json: Json = False,
     *,
     reading: dict[str, Any],
@@ -144,67 +164,184 @@ def evaluate(
 
     Example: promask evaluate runs/brain brain
     """
-    from promask.data import OTHER_PART
+    from promask.conventions import find_convention
     from promask.evaluation import evaluate as evaluate_mask
     from promask.export import read_mask
     from promask.learning.run import Run
 
     settings: dict[str, Any] = {}
     if (mask / "run.json").is_file():
-        run = Run.load(mask)
-        settings = run.config.reading_settings()
-        if not _same_data(run.about["data"]["source"], data):
-            settings = {name: settings[name] for name in ("kspace", "volumes", "size")}
-        elif part is None:
-            part = OTHER_PART[run.about["data"]["part"]]
+        part, settings = _unseen(Run.load(mask), data, part)
     settings |= reading
     with progress_bar() as bar, warnings_as_sentences():
-        summary = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, **settings).summary()
+        result = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, convention, **settings)
+    summary = result.summary()
     if as_json:
         print_json(summary)
     else:
         output.print(metrics_table({str(mask): summary}))
+        volumes = f" in {count(len(result.psnr), 'volume')}" if result.of == "volume" else ""
         output.print(
-            f"{count(summary['images'], 'sample')} of {data} ({summary['part']}), zero-filled; each scaled by "
-            f"the range of its target and clipped to it, SSIM with a 7 x 7 Gaussian window."
+            f"{count(result.images, 'sample')}{volumes} of {data} ({result.part}), zero-filled. "
+            f"{find_convention(convention).sentence}"
         )
 
 
 @app.command()
 @with_reading
+def stability(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    data: Data,
+    draws: Annotated[int, typer.Option(metavar="N", help="Random masks of either kind, at least 2.")] = 20,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same masks.")] = 0,
+    out: Annotated[
+        Path | None, setting("DIR", "The folder for stability.json and figures/stability.png.", "the run")
+    ] = None,
+    part: Part = None,
+    convention: Convention = "paper",
+    as_json: Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Tell how stable a run is: members against each other, and random masks against the mode.
+
+    This is section 4.2 of the paper. The data are chosen and read as by promask evaluate.
+
+    Example: promask stability runs/brain brain
+    """
+    from promask.experiments.stability import stability as measure_stability
+    from promask.experiments.stability_figure import stability_figure
+    from promask.files import check_writable, save_text
+    from promask.learning.run import Run
+    from promask.report.figures import save_figure
+
+    run = Run.load(folder)
+    numbers = (out or folder) / "stability.json"
+    figure = (out or folder) / "figures" / "stability.png"
+    for place in (numbers.parent, figure.parent):
+        check_writable(place)
+    part, settings = _unseen(run, data, part)
+    with progress_bar() as bar, warnings_as_sentences():
+        result = measure_stability(
+            run, data, part, draws, seed, convention, bar.on_image, bar.on_file, **settings | reading
+        )
+    summary = {"run": str(folder), "data": data, **result.summary()}
+    save_figure(stability_figure(result), figure)
+    save_text(numbers, json.dumps(summary, indent=1, allow_nan=False))
+    if as_json:
+        print_json(summary)
+    else:
+        show_stability(result, data, (numbers, figure))
+
+
+@app.command()
+@with_reading
 def baseline(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="equispaced, gaussian or energy.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=BASELINES_HELP)],
     data: Data,
     accel: Annotated[float, typer.Option(metavar="NUMBER", help="Units over units acquired, from 1.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
     to: To = None,
-    pattern: Annotated[str | None, setting("1d|2d|3d", "How many axes are free.", "2d; equispaced: 1d")] = None,
+    pattern: Annotated[str | None, setting("1d|2d|3d", "How many axes are free.", "2d; for lines: 1d")] = None,
     axis: Axis = None,
+    centre: Annotated[
+        int | None,
+        setting("N", "Width of the central block that is always acquired, counted in the budget.", "its own"),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same mask.")] = 0,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Make a mask to compare with, of exactly the budget.
+    """Make a mask to compare with; of exactly the budget, if it is not as published.
 
     Example: promask baseline gaussian brain --accel 8 --out gaussian.npy
     """
-    from promask.baselines import USUAL_PATTERN, baseline_mask
+    from promask.baselines import baseline_mask, find_baseline
     from promask.data import choose_part, load
     from promask.export import ExportedMask, check_mask_file, write_mask
     from promask.patterns import Pattern
     from promask.reading import Reading
 
     check_mask_file(out, to)
-    chosen = pattern or USUAL_PATTERN.get(name, "2d")
+    chosen = pattern or find_baseline(name).usual
     settings = reading | ({"volumes": True} if chosen == "3d" else {})
     with warnings_as_sentences():
         data_set = load(data, Reading(**settings))
         extent = data_set.geometry.extent
         units = Pattern.named(chosen, data_set.shape[1:], axes(axis), extent)
-        mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed)
+        mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed, centre)
     exported = ExportedMask.of_mask(mask, accel, extent, units.free)
     written = write_mask(exported, out, to)
     output.print(f"{written}: {name} mask, {list(mask.shape)}, x{exported.achieved:.4g}")
+
+
+@app.command()
+@with_reading
+def compare(
+    data: Data,
+    accel: Annotated[
+        list[float], typer.Option(metavar="NUMBERS", help="Accelerations, such as 4 8 16 32.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for tables, masks and figures.")],
+    methods: Annotated[
+        list[str] | None,
+        setting("NAMES", "Such as promask promask:1d igs:2d:ssim energy: a name, a pattern, a loss.", "all"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", help="Masks of each random baseline.")] = 10,
+    learned_seeds: Annotated[
+        int | None, setting("N", "Masks of each method that learns from a random start.", "as --seeds, at most 5")
+    ] = None,
+    loss: Annotated[str, typer.Option(metavar="mse|l1|ssim", help="What methods that learn minimise.")] = "mse",
+    convention: Convention = "paper",
+    centre: Annotated[
+        int | None,
+        setting("N", "Width of the central block that every mask has, counted in the budget.", "the method's own"),
+    ] = None,
+    axis: Axis = None,
+    jobs: Annotated[int | None, setting("N", "Processes at a time.", "one per core, at most 4")] = None,
+    as_json: Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Compare methods at several accelerations, on images that no mask was made from: the paper's Table 1.
+
+    Interrupted and started again with the same command, it goes on where it was; so does it with more methods,
+    accelerations or seeds.
+
+    Example: promask compare brain --accel 4 8 16 32 --out runs/brain-compared
+    """
+    from promask.experiments.compare import compare as compare_methods
+    from promask.experiments.tables import differences, notes, records
+    from promask.experiments.workers import usual_jobs
+
+    with progress_bar() as bar, warnings_as_sentences(), cells_told() as told:
+        comparison = compare_methods(
+            data,
+            accel,
+            methods,
+            out=out,
+            seeds=seeds,
+            learned_seeds=learned_seeds,
+            convention=convention,
+            loss=loss,
+            centre=centre,
+            axis=axes(axis),
+            jobs=usual_jobs() if jobs is None else jobs,
+            on_cell=told(bar.on_cell),
+            on_file=bar.on_file,
+            **reading,
+        )
+    if as_json:
+        content = {
+            "folder": str(out),
+            "measured_on": comparison.measured_on,
+            "rows": records(comparison),
+            "differences": differences(comparison),
+            "notes": list(notes(comparison)),
+        }
+        print_json(content)
+    else:
+        show_comparison(comparison, out)
 
 
 @app.command()
@@ -284,7 +421,7 @@ def main(arguments: list[str] | None = None) -> None:
     # machine: 2 runs on 2 cores were seen to take 20 times as long as one. With a short wait a run alone takes
     # longer, half as much again at worst, but two take little more than twice as long as one.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    arguments = with_numbers_named((sys.argv[1:] if arguments is None else arguments) or ["--help"])
+    arguments = with_options_repeated((sys.argv[1:] if arguments is None else arguments) or ["--help"])
     debug = "--debug" in arguments
     try:
         status = app([word for word in arguments if word != "--debug"], standalone_mode=False) or 0
@@ -302,6 +439,16 @@ def _fail(sentence: str, status: int, debug: bool) -> int:
         raise
     messages.print(f"promask: {sentence}", style="bold red" if messages.is_terminal else None)
     return status
+
+
+def _unseen(run: "Run", data: str, part: str | None) -> tuple[str | None, dict[str, Any]]:
+    """What a run did not see of its data, if no part was asked for, and how they were read when it was learned."""
+    from promask.data import OTHER_PART
+
+    settings = run.config.reading_settings()
+    if not _same_data(run.about["data"]["source"], data):
+        return part, {name: settings[name] for name in ("kspace", "volumes", "size")}
+    return part or OTHER_PART[run.about["data"]["part"]], settings
 
 
 def _same_data(one: str, other: str) -> bool:

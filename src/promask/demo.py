@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from promask.baselines import USUAL_PATTERN, baseline_mask
+from promask.baselines import BASELINES, baseline_mask
 from promask.data import choose_part, load
 from promask.evaluation import evaluate
 from promask.learning.learn import learn
@@ -19,7 +19,7 @@ from promask.report.figures import comparison, save_figure
 ACCELERATION = 8
 DRAWS = 10
 """How many masks of a random baseline are averaged over."""
-RANDOM = ("equispaced", "gaussian")
+COMPARED = ("equispaced", "gaussian", "energy")
 SHOWN = 7
 """The held-out slice in the picture: one through the ventricles."""
 
@@ -42,9 +42,9 @@ def run_demo(out: Path, on_step: OnStep | None = None) -> Demo:
     train, _ = choose_part(brain, "train", usual="train")
     test, _ = choose_part(brain, "test", usual="test")
     evaluations, shown = {}, {}
-    for name, pattern in USUAL_PATTERN.items():
-        units = Pattern.named(pattern, brain.shape[1:])
-        seeds = range(DRAWS if name in RANDOM else 1)
+    for name in COMPARED:
+        units = Pattern.named(BASELINES[name].usual, brain.shape[1:])
+        seeds = range(DRAWS if BASELINES[name].draws else 1)
         masks = [baseline_mask(name, train, units, ACCELERATION, seed) for seed in seeds]
         evaluations[name] = _mean_and_spread([evaluate(mask, test).summary() for mask in masks])
         shown[name] = masks[0]

@@ -27,9 +27,15 @@ Part = Annotated[
         "their subjects, and all of them otherwise.",
     ),
 ]
+Convention = Annotated[
+    str,
+    typer.Option(
+        metavar="paper|fastmri",
+        help="How quality is measured: each image by the range of its target, or each volume by the maximum of "
+        "its target, as fastMRI does.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
-NUMBERS_FOLLOW = ("--size", "--shape")
-"""Options that take several numbers: `--size 256 256`."""
 
 
 def setting(metavar: str, text: str, default: str) -> Any:
@@ -108,19 +114,45 @@ def _ends(text: str | None) -> tuple[int | None, int | None] | None:
     return first, end
 
 
-def with_numbers_named(arguments: list[str]) -> list[str]:
-    """`--size 256 256` as `--size 256 --size 256`, which is how the parser takes lists.
+def with_options_repeated(arguments: list[str]) -> list[str]:
+    """`--size 256 256` or `256,256` as `--size 256 --size 256`, which is how the parser takes lists.
 
-    >>> with_numbers_named(["export", "--shape=320", "320", "run"])
+    >>> with_options_repeated(["export", "--shape=320", "320", "run"])
     ['export', '--shape', '320', '--shape', '320', 'run']
+    >>> with_options_repeated(["compare", "brain", "--accel", "4,8.5", "16", "--seeds", "3"])
+    ['compare', 'brain', '--accel', '4', '--accel', '8.5', '--accel', '16', '--seeds', '3']
     """
-    result: list[str] = []
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    several = {**SEVERAL, **SEVERAL_OF.get(command, {})}
     parts = (word.partition("=") for word in arguments)
     words = [
-        [name, value] if name in NUMBERS_FOLLOW and equals else [name + equals + value]
-        for name, equals, value in parts
+        [name, value] if name in several and equals else [name + equals + value] for name, equals, value in parts
     ]
+    result: list[str] = []
+    option, waiting = "", False
     for word in itertools.chain.from_iterable(words):
-        follows = len(result) > 1 and result[-2] in NUMBERS_FOLLOW and result[-1].isdigit()
-        result += [result[-2], word] if follows and word.isdigit() else [word]
-    return result
+        values = word.split(",")
+        if option and all(several[option](value) for value in values):
+            result += itertools.chain.from_iterable((option, value) for value in values)
+            waiting = False
+            continue
+        result += [option] if waiting else []
+        option, waiting = (word, True) if word in several else ("", False)
+        result += [] if waiting else [word]
+    return result + ([option] if waiting else [])
+
+
+def _is_number(word: str) -> bool:
+    return word.replace(".", "", 1).isdigit()
+
+
+def _is_word(word: str) -> bool:
+    return bool(word) and not word.startswith("-")
+
+
+SEVERAL: Mapping[str, Callable[[str], bool]] = {"--size": str.isdigit, "--shape": str.isdigit}
+"""Options that take several values, and what belongs to them."""
+SEVERAL_OF: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
+    "compare": {"--accel": _is_number, "--methods": _is_word}
+}
+"""The same for a command."""

@@ -1,25 +1,25 @@
-"""What the command line shows: tables, a progress bar, sentences and JSON."""
+"""The terminal: consoles, progress bars, warnings as sentences, and JSON."""
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 from promask.errors import InputWarning
 
 if TYPE_CHECKING:
     from promask.learning.loop import Progress
-    from promask.learning.run import Run
 
 # Names of files may hold square brackets, which would be taken for markup.
 output = Console(soft_wrap=True, highlight=False, markup=False)
 messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+OnCell = Callable[[int, int, str], None]
+"""Told how many cells of a comparison are done, how many there are, and which was the last."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Callbacks:
 
     on_step: "Callable[[Progress], None]"
     on_file: Callable[[int, int], None]
+    on_cell: "OnCell"
+    on_image: Callable[[int, int], None]
 
 
 @contextmanager
@@ -45,6 +47,8 @@ def progress_bar() -> "Iterator[Callbacks]":
     )
     with Bar(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
         files = bar.add_task("Reading files", total=None, note="", visible=False)
+        cells = bar.add_task("Comparing", total=None, note="", visible=False)
+        images = bar.add_task("Reconstructing", total=None, note="", visible=False)
         steps = bar.add_task("Learning", total=None, note="", visible=False)
 
         def on_file(done: int, total: int) -> None:
@@ -56,7 +60,38 @@ def progress_bar() -> "Iterator[Callbacks]":
             note = f"loss {progress.loss:.3g}  budget {progress.budget:.0f}"
             bar.update(steps, completed=done, total=total, note=note, visible=True)
 
-        yield Callbacks(on_step, on_file)
+        def on_cell(done: int, total: int, name: str) -> None:
+            bar.update(cells, completed=done, total=total, note=name, visible=True)
+
+        def on_image(done: int, total: int) -> None:
+            bar.update(images, completed=done, total=total, visible=True)
+
+        yield Callbacks(on_step, on_file, on_cell, on_image)
+
+
+@contextmanager
+def cells_told() -> "Iterator[Callable[[OnCell], OnCell]]":
+    """Say how many masks of a comparison were there before, and how many there are when it is interrupted."""
+    last = (0, 0)
+
+    def told(on_cell: OnCell) -> OnCell:
+        def tell(done: int, total: int, name: str) -> None:
+            nonlocal last
+            if not name and done:
+                messages.print(f"promask: {done} of {count(total, 'mask')} were there already.")
+            last = (done, total)
+            on_cell(done, total, name)
+
+        return tell
+
+    try:
+        yield told
+    except KeyboardInterrupt:
+        done, total = last
+        messages.print(
+            f"promask: {done} of {count(total, 'mask')} are finished; the same command goes on from there."
+        )
+        raise
 
 
 @contextmanager
@@ -77,38 +112,6 @@ def warnings_as_sentences() -> "Iterator[None]":
         yield
 
 
-def show_run(run: "Run", out: Path, as_json: bool) -> None:
-    """What was learned, how good it is, and where it lies."""
-    about, distribution, evaluation = run.about, run.distribution, run.about["evaluation"]
-    if as_json:
-        summary = {
-            "run": str(out),
-            "acceleration": run.acceleration,
-            "units": distribution.pattern.units,
-            "budget": distribution.budget,
-            "seconds": about["seconds"],
-            "stopped": run.history["stopped"],
-            "evaluation": evaluation,
-        }
-        print_json(summary)
-        return
-    noun = "volume" if run.config.volumes else "image"
-    held_out = "held out" if evaluation["part"] != about["data"]["part"] else "the same that it was learned from"
-    output.print(metrics_table({"learned": evaluation}))
-    data = about["data"]
-    size = " x ".join(map(str, data["shape"][1:] if data["shape"][0] == 1 else data["shape"]))
-    subjects = f" of {count(data['groups'], 'subject')}" if data["groups"] > 1 else ""
-    output.print(
-        f"Learned from {count(data['images'], noun)}{subjects}, {size}, in {about['seconds']:.1f} s, "
-        f"{distribution.budget} of {distribution.pattern.units} units; "
-        f"measured on {count(evaluation['images'], noun)}, {held_out}."
-    )
-    stopped = [step for step in run.history["stopped"] if step is not None]
-    if stopped:
-        output.print(f"Stopped after {max(stopped)} of {run.config.steps} steps: the mask no longer changed.")
-    output.print(f"The run is in {out}: open {out / 'report.html'}")
-
-
 def count(number: int, noun: str) -> str:
     """A number with its noun.
 
@@ -116,20 +119,6 @@ def count(number: int, noun: str) -> str:
     ('1 image', '3 images')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def metrics_table(rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A row for each mask; a metric may come with its spread, under the name of the metric and `_spread`."""
-    table = Table("mask", box=None, pad_edge=False)
-    for heading in ("acceleration", "PSNR (dB)", "SSIM", "NMSE"):
-        table.add_column(heading, justify="right")
-    for name, row in rows.items():
-        cells = []
-        for key, style in (("acceleration", ".4g"), ("psnr", ".2f"), ("ssim", ".4f"), ("nmse", ".5f")):
-            spread = f" ± {row[f'{key}_spread']:{style}}" if f"{key}_spread" in row else ""
-            cells.append("-" if row[key] is None else f"{row[key]:{style}}{spread}")
-        table.add_row(name, *cells)
-    return table
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -1,0 +1,114 @@
+"""One cell of the table for one seed: its mask and the quality of every held-out image, kept in files."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from promask.baselines import Problem
+from promask.errors import InputError
+from promask.evaluation import achieved_acceleration, evaluate
+from promask.experiments.methods import Method
+from promask.files import read_array, save_array, save_text
+from promask.types import Mask, SampleSet
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method at an acceleration, with a seed."""
+
+    method: Method
+    acceleration: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Where its files lie, without an ending."""
+        return f"x{repr(self.acceleration).removesuffix('.0')}/{self.method.label.replace(':', '-')}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all cells have in common: the data and the conditions under which masks are compared."""
+
+    learning: SampleSet
+    held_out: SampleSet
+    seen: bool
+    """Whether masks are measured on the images that they are learned from: there is but one."""
+    axis: Sequence[int] | None
+    centre: int | None
+    convention: str
+
+    def problem(self, cell: Cell) -> Problem:
+        """What is asked of a method."""
+        data = self.learning
+        pattern = cell.method.on(data.shape[1:], self.axis, data.geometry.extent)
+        return Problem(pattern, cell.acceleration, data, cell.seed, self.centre, cell.method.loss)
+
+
+@dataclass(frozen=True)
+class Store:
+    """The folder that keeps cells: a mask and a record for each of them."""
+
+    folder: Path
+
+    def record(self, cell: Cell) -> dict[str, Any]:
+        """What is known of a cell; nothing if it was not begun, or cannot be read."""
+        try:
+            content = json.loads(self._record_path(cell).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) and isinstance(content.get("quality"), dict) else {}
+
+    def mask(self, cell: Cell) -> Mask:
+        """The mask of a cell that has one."""
+        return read_array(self._mask_path(cell), "b", "a mask")
+
+    def finished(self, cell: Cell, convention: str) -> bool:
+        """Whether nothing is left to do."""
+        return convention in self.record(cell).get("quality", {}) and self._mask_path(cell).is_file()
+
+    def complete(self, cell: Cell, bench: Bench) -> None:
+        """Make the mask and measure it, unless one or both were done before."""
+        record = self.record(cell)
+        try:
+            mask = self.mask(cell) if record else None
+        except InputError:
+            mask = None
+        if mask is None:
+            began = time.perf_counter()
+            mask, plain = cell.method.mask(bench.problem(cell))
+            mask = mask.contiguous()
+            record = {
+                "method": cell.method.label,
+                "acceleration": cell.acceleration,
+                "seed": cell.seed,
+                "seconds": round(time.perf_counter() - began, 3),
+                "plain": plain,
+                "threads": torch.get_num_threads(),
+                "achieved": achieved_acceleration(mask, bench.learning.geometry.extent),
+                "quality": {},
+            }
+            self._save(cell, record, mask)  # before anything else can go wrong
+        if bench.convention not in record["quality"]:
+            evaluation = evaluate(mask, bench.held_out, "all", convention=bench.convention)
+            quality = {name: getattr(evaluation, name) for name in ("psnr", "ssim", "nmse")}
+            record["quality"][bench.convention] = quality
+            self._save(cell, record)
+
+    def _save(self, cell: Cell, record: Mapping[str, Any], mask: torch.Tensor | None = None) -> None:
+        for path in (self._record_path(cell), self._mask_path(cell)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if mask is not None:
+            save_array(self._mask_path(cell), mask)
+        save_text(self._record_path(cell), json.dumps(record))
+
+    def _record_path(self, cell: Cell) -> Path:
+        return self.folder / "cells" / f"{cell.name}.json"
+
+    def _mask_path(self, cell: Cell) -> Path:
+        return self.folder / "masks" / f"{cell.name}.npy"

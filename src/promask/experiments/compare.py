@@ -1,0 +1,200 @@
+"""The paper's Table 1 on anyone's data: methods x accelerations, on images that no mask was made from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from promask.conventions import CONVENTIONS, find_convention
+from promask.data import OnFile, choose_part, load, prepared
+from promask.errors import InputError
+from promask.experiments.cells import Bench, Cell, Store
+from promask.experiments.figures import picture_grid, quality_over_acceleration
+from promask.experiments.folder import alone_in, check_place
+from promask.experiments.latex import latex
+from promask.experiments.methods import Method, parse_methods
+from promask.experiments.scores import Comparison, Scores
+from promask.experiments.tables import differences_csv, markdown, masks_csv, summary_csv
+from promask.experiments.workers import check_jobs, completed
+from promask.files import save_text
+from promask.headings import METRICS
+from promask.reading import Reading
+from promask.report.figures import save_figure
+from promask.types import Mask
+
+FEWER = 5
+"""Masks of a method that learns, at most, without a choice."""
+OnCell = Callable[[int, int, str], None]
+"""Told how many cells are done, how many there are, and which was the last."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How the data are opened, here and in other processes."""
+
+    data: Any
+    reading: Reading
+    axis: tuple[int, ...] | None
+    centre: int | None
+    convention: str
+
+    def __call__(self, on_file: OnFile | None = None) -> Bench:
+        """Both parts, made ready."""
+        whole = load(self.data, self.reading)
+        (learning, part), (held_out, _) = (choose_part(whole, part, usual=part) for part in ("train", "test"))
+        return Bench(
+            prepared(learning, on_file),
+            prepared(held_out, on_file),
+            seen=part == "all",
+            axis=self.axis,
+            centre=self.centre,
+            convention=self.convention,
+        )
+
+
+def compare(
+    data: Any,
+    accelerations: float | Sequence[float],
+    methods: str | Sequence[str] | None = None,
+    *,
+    out: str | Path,
+    seeds: int = 10,
+    learned_seeds: int | None = None,
+    convention: str = "paper",
+    loss: str = "mse",
+    centre: int | None = None,
+    axis: Sequence[int] | None = None,
+    jobs: int = 1,
+    on_cell: OnCell | None = None,
+    on_file: OnFile | None = None,
+    **reading: Any,
+) -> Comparison:
+    """Make the masks of all methods at all accelerations, measure them on held-out images, and write the tables.
+
+    What was finished before in the folder `out` is not computed again. `methods` are names with variants, such as
+    `promask`, `promask:1d` or `igs:2d:ssim`; `seeds` is how many masks of a random baseline are made, and
+    `learned_seeds` of methods that learn (at most 5 without a choice). `jobs` are parallel processes; if several,
+    a script must call this below `if __name__ == "__main__":`. Further settings are those of `Reading`, for files.
+    """
+    accelerations = [accelerations] if isinstance(accelerations, int | float) else accelerations
+    methods = [methods] if isinstance(methods, str) else methods
+    folder = Path(out)
+    check_jobs(jobs)
+    find_convention(convention)
+    volumes = any("3d" in text.split(":") for text in methods or ())
+    settings = Reading(**{"volumes": volumes, **reading})
+    open_bench = Opening(data, settings, None if axis is None else tuple(axis), centre, convention)
+    bench = open_bench(on_file)
+    chosen = parse_methods(methods, loss, dimensions=len(bench.learning.shape) - 1)
+    cells = all_cells(chosen, accelerations, seeds, min(seeds, FEWER) if learned_seeds is None else learned_seeds)
+    _check(cells, bench)
+    check_place(folder, data)
+    with alone_in(folder, bench):
+        return _completed(cells, Store(folder), bench, open_bench, jobs, on_cell)
+
+
+def _completed(
+    cells: Sequence[Cell],
+    store: Store,
+    bench: Bench,
+    open_bench: Opening,
+    jobs: int,
+    on_cell: OnCell | None,
+) -> Comparison:
+    todo = [cell for cell in cells if not store.finished(cell, bench.convention)]
+    before = len(cells) - len(todo)
+    if on_cell is not None:
+        on_cell(before, len(cells), "")
+    with closing(completed(todo, store, bench, open_bench, jobs)) as finished:
+        for done, cell in enumerate(finished, start=before + 1):
+            if on_cell is not None:
+                on_cell(done, len(cells), cell.name)
+    comparison = _gathered(cells, store, bench)
+    _write(comparison, cells, store, bench)
+    return comparison
+
+
+def all_cells(
+    methods: Sequence[Method], accelerations: Sequence[float], seeds: int, learned_seeds: int
+) -> list[Cell]:
+    """A cell for every method, acceleration and seed; one seed where seeds make no difference."""
+    if not accelerations:
+        raise InputError("No acceleration was given: choose some, such as --accel 4 8 16 32.")
+    if min(seeds, learned_seeds) < 1:
+        raise InputError(f"There must be at least 1 seed, but {min(seeds, learned_seeds)} were asked for.")
+    return [
+        Cell(method, float(acceleration), seed)
+        for acceleration in sorted(set(accelerations))
+        for method in methods
+        for seed in range((learned_seeds if method.learns else seeds) if method.draws else 1)
+    ]
+
+
+def _check(cells: Sequence[Cell], bench: Bench) -> None:
+    """Every cell must be possible, and the axis of use."""
+    for cell in cells:
+        try:
+            bench.problem(cell).block()  # the budget must hold the centre
+        except InputError as error:
+            raise InputError(f"{cell.method.label} at x{cell.acceleration:g}: {error}") from error
+    if bench.axis is not None and all(cell.method.free != len(bench.axis) for cell in cells):
+        raise InputError(
+            f"None of the methods has {len(bench.axis)} free axes: {list(bench.axis)} cannot be chosen."
+        )
+
+
+def _gathered(cells: Sequence[Cell], store: Store, bench: Bench) -> Comparison:
+    together: dict[tuple[Method, float], list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        together.setdefault((cell.method, cell.acceleration), []).append(store.record(cell))
+    scores = [
+        Scores(
+            method=method.label,
+            free=method.free,
+            acceleration=acceleration,
+            achieved=[record["achieved"] for record in records],
+            seconds=[record["seconds"] for record in records],
+            plain=[record.get("plain") for record in records],
+            quality={
+                metric: np.array([record["quality"][bench.convention][metric] for record in records])
+                for metric in METRICS
+            },
+        )
+        for (method, acceleration), records in together.items()
+    ]
+    values = scores[0].quality["psnr"].shape[1]
+    groups = list(bench.held_out.groups)
+    subjects = groups if len(groups) == values else list(dict.fromkeys(groups))  # a volume each
+    return Comparison(bench.held_out.name, bench.convention, _measured_on(values, bench), subjects, scores)
+
+
+def _measured_on(values: int, bench: Bench) -> str:
+    noun = CONVENTIONS[bench.convention].of
+    number = f"{noun}{'s' * (values > 1)}"
+    size = " x ".join(map(str, bench.held_out.shape[1:] if bench.held_out.shape[0] == 1 else bench.held_out.shape))
+    if bench.seen:
+        return f"{values} {number}, {size}, the same that masks were learned from"
+    subjects = len(set(bench.held_out.groups))
+    known = f" of {subjects} subject{'s' * (subjects > 1)}" if noun != "volume" else ""
+    return f"{values} held-out {number}{known}, {size}"
+
+
+def _write(comparison: Comparison, cells: Sequence[Cell], store: Store, bench: Bench) -> None:
+    folder = store.folder
+    save_text(folder / "table.md", markdown(comparison))
+    save_text(folder / "table.tex", latex(comparison))
+    save_text(folder / "table.csv", summary_csv(comparison))
+    save_text(folder / "masks.csv", masks_csv(comparison))
+    save_text(folder / "differences.csv", differences_csv(comparison))
+    save_figure(quality_over_acceleration(comparison), folder / "figures" / "quality.png")
+    masks: dict[str, dict[float, Mask]] = {}
+    for cell in cells:
+        if cell.seed == 0:
+            masks.setdefault(cell.method.label, {})[cell.acceleration] = store.mask(cell)
+    shown = len(bench.held_out) // 2
+    save_figure(
+        picture_grid(masks, bench.held_out, shown, bench.convention), folder / "figures" / "reconstructions.png"
+    )

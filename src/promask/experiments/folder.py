@@ -1,0 +1,76 @@
+"""The folder of a comparison: known by its data and conditions, and for one comparison at a time."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from promask.errors import InputError
+from promask.experiments.cells import Bench
+from promask.files import check_writable, save_text
+from promask.types import SampleSet
+from promask.version import __version__
+
+FORMAT = 1
+"""The version of the folder's layout."""
+
+
+def check_place(folder: Path, data: Any) -> None:
+    """Masks among the data would be taken for data."""
+    place = Path(data.rpartition(":")[2]) if isinstance(data, str) else None
+    if place is not None and place.is_dir() and folder.resolve().is_relative_to(place.resolve()):
+        raise InputError(f"{folder} lies among the data: choose a folder elsewhere for the result.")
+
+
+@contextmanager
+def alone_in(folder: Path, bench: Bench) -> Iterator[None]:
+    """The folder is ours alone, until the process ends."""
+    _claim(folder, bench)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise InputError(f"Another comparison is at work in {folder}: wait until it has ended.") from error
+
+
+def _claim(folder: Path, bench: Bench) -> None:
+    """Refuse a folder that holds something else, or a comparison under other conditions."""
+    conditions = {
+        "format": FORMAT,
+        "version": __version__,
+        "data": {"learned from": _known_by(bench.learning), "measured on": _known_by(bench.held_out)},
+        "centre": bench.centre,
+        "axis": bench.axis,
+    }
+    conditions = json.loads(json.dumps(conditions))
+    path = folder / "compare.json"
+    if path.is_file():
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path} is damaged: choose another folder for the result.") from error
+        for name, value in conditions.items():
+            found = before.get(name) if isinstance(before, dict) else None
+            if found != value:
+                detail = "of other data" if name == "data" else f"with another {name}, {found!r} and not {value!r}"
+                raise InputError(f"{folder} holds a comparison {detail}: choose another folder.")
+        check_writable(folder)
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not a comparison: choose another folder for the result.")
+    check_writable(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_text(path, json.dumps(conditions, indent=1))
+
+
+def _known_by(data: SampleSet) -> dict[str, Any]:
+    """By what data are known again: their size, their subjects, what of them counts, and all images."""
+    digest = hashlib.sha256(json.dumps([list(data.groups), asdict(data.geometry)]).encode())
+    for index in range(len(data)):
+        digest.update(data[index].image.contiguous().numpy().tobytes())
+    return {"samples": len(data), "shape": list(data.shape), "sha256": digest.hexdigest()}

@@ -1,0 +1,137 @@
+"""The rows of the table: promask or a baseline, with the pattern and the loss it is asked for."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from promask.baselines import BASELINES, Problem, baseline_mask, check_available
+from promask.errors import InputError, InputWarning
+from promask.learning.learn import learn
+from promask.patterns import FREE_AXES, Pattern
+from promask.tasks import LOSSES
+from promask.types import Mask
+
+PROMASK = "promask"
+USUAL_METHODS = (*BASELINES, "igs:2d", "promask:1d", PROMASK)
+"""What is compared without a choice."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to make a mask.
+
+    >>> Method.parse("igs:2d", loss="ssim").label
+    'igs:2d:ssim'
+    >>> Method.parse("energy:2d", loss="ssim").label
+    'energy'
+    """
+
+    name: str
+    pattern: str
+    loss: str
+
+    @staticmethod
+    def parse(text: str, loss: str = "mse") -> "Method":
+        """From a name and what it is to be different from usual: `promask:1d`, `igs:2d:ssim`."""
+        name, *variants = text.split(":")
+        if name != PROMASK and name not in BASELINES:
+            known = ", ".join((*BASELINES, PROMASK))
+            raise InputError(f"Unknown method {name!r}: choose from {known}.")
+        method = Method(name, pattern=BASELINES[name].usual if name != PROMASK else "2d", loss=loss)
+        for kinds in (FREE_AXES, LOSSES):
+            if sum(variant in kinds for variant in variants) > 1:
+                raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
+        for variant in variants:
+            if variant in FREE_AXES:
+                method = Method(name, variant, method.loss)
+            elif variant in LOSSES and method.learns:
+                method = Method(name, method.pattern, variant)
+            else:
+                possible = ", ".join((*FREE_AXES, *(LOSSES if method.learns else ())))
+                raise InputError(f"Unknown variant {variant!r} of {name}: choose from {possible}.")
+        if method.free not in method._possible_free:
+            possible = " or ".join(f"{name}:{free}d" for free in method._possible_free)
+            raise InputError(f"There is no {name}:{method.pattern}: choose {possible}.")
+        return method
+
+    @property
+    def label(self) -> str:
+        """The shortest text for this method, the same however it was written."""
+        parts = [self.name]
+        parts += [self.pattern] if self.pattern != Method.parse(self.name).pattern else []
+        parts += [self.loss] if self.learns and self.loss != "mse" else []
+        return ":".join(parts)
+
+    @property
+    def free(self) -> int:
+        """How many axes of k-space are free."""
+        return FREE_AXES[self.pattern]
+
+    @property
+    def learns(self) -> bool:
+        """Whether it minimises a loss."""
+        return self.name == PROMASK or BASELINES[self.name].learns
+
+    @property
+    def draws(self) -> bool:
+        """Whether another seed gives another mask."""
+        return self.name == PROMASK or BASELINES[self.name].draws
+
+    @property
+    def _possible_free(self) -> Sequence[int]:
+        return (1, 2, 3) if self.name == PROMASK else BASELINES[self.name].free
+
+    def mask(self, problem: Problem) -> tuple[Mask, str | None]:
+        """The mask for a problem, (*space), and the name of the plain one that took its place, if one did."""
+        if self.name != PROMASK:
+            mask = baseline_mask(
+                self.name,
+                problem.data,
+                problem.pattern,
+                problem.acceleration,
+                problem.seed,
+                problem.centre,
+                problem.loss,
+            )
+            return mask, None
+        run = learn(
+            problem.data,
+            problem.acceleration,
+            loss=problem.loss,
+            pattern=self.pattern,
+            axis=problem.pattern.free,
+            centre=problem.centre or 0,
+            seed=problem.seed,
+            part="all",
+        )
+        return run.mask, run.about["plain"]
+
+    def on(self, shape: Sequence[int], axis: Sequence[int] | None, extent: Sequence[tuple[int, int]]) -> Pattern:
+        """Its pattern on a k-space; `axis` chooses the free axes of patterns that have as many."""
+        chosen = axis if axis is not None and len(axis) == self.free else None
+        return Pattern.named(self.pattern, shape, chosen, extent)
+
+
+def parse_methods(texts: Iterable[str] | None, loss: str, dimensions: int) -> list[Method]:
+    """The methods asked for, each once; without a choice, all that fit k-space of so many dimensions."""
+    if loss not in LOSSES:
+        raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(LOSSES)}.")
+    methods = [Method.parse(text, loss) for text in texts or USUAL_METHODS]
+    if not texts:
+        methods = [method for method in methods if method.free <= dimensions and _installed(method)]
+    for method in methods:
+        if method.name in BASELINES:
+            check_available(method.name)
+    return list({method.label: method for method in methods}.values())
+
+
+def _installed(method: Method) -> bool:
+    if method.name == PROMASK or BASELINES[method.name].available:
+        return True
+    needs = BASELINES[method.name].needs
+    warnings.warn(
+        f"Left out: {method.name}, which needs {needs}: pip install 'promask[{method.name}]'.",
+        InputWarning,
+        stacklevel=2,
+    )
+    return False

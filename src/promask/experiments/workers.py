@@ -1,0 +1,125 @@
+"""Cells in parallel processes, each with its share of the cores."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+
+import torch
+
+from promask.errors import InputError
+from promask.experiments.cells import Bench, Cell, Store
+
+MOST_JOBS = 4
+"""Without a choice: every process holds the data."""
+OpenBench = Callable[[], Bench]
+"""Opens the data; it must be possible to send it to another process."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def usual_jobs() -> int:
+    """One process per core, but not too many."""
+    return min(cores(), MOST_JOBS)
+
+
+def check_jobs(jobs: int) -> None:
+    """At least one process, and not from a script that every process runs again."""
+    if jobs < 1:
+        raise InputError(f"The number of jobs must be at least 1, but is {jobs}.")
+    if multiprocessing.parent_process() is not None and "__mp_main__" not in sys.modules:
+        raise InputError("In a script, call compare below `if __name__ == '__main__':`, or with one job.")
+
+
+def completed(
+    cells: Sequence[Cell], store: Store, bench: Bench, open_bench: OpenBench, jobs: int
+) -> Generator[Cell, None, None]:
+    """Complete all cells, and give each of them when it is done; other processes open the data themselves."""
+    jobs = min(jobs, len(cells))
+    if jobs <= 1:
+        for cell in cells:
+            store.complete(cell, bench)
+            yield cell
+        return
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        jobs,
+        mp_context=multiprocessing.get_context("spawn"),  # threads of PyTorch do not survive a fork
+        initializer=_begin,
+        initargs=(store, open_bench, max(1, cores() // jobs)),
+    )
+    try:
+        futures = _submitted(pool, cells)
+        for future in as_completed(futures):
+            future.result()
+            yield futures[future]
+    except BaseException as error:  # an error, an interrupt, or nobody wants the rest
+        pool.shutdown(wait=False, cancel_futures=True)
+        _end(set(multiprocessing.active_children()) - before)
+        if isinstance(error, BrokenProcessPool):
+            raise MemoryError(
+                "A process ended without a word: if memory ran out, try fewer --jobs (what is done is kept); in a "
+                "script of your own, call compare below `if __name__ == '__main__':`."
+            ) from error
+        raise
+    finally:
+        pool.shutdown()
+
+
+def _submitted(pool: ProcessPoolExecutor, cells: Sequence[Cell]) -> dict[Future[None], Cell]:
+    try:
+        with _deaf_to_interrupts():
+            return {pool.submit(_complete, cell): cell for cell in cells}
+    except (AttributeError, TypeError) as error:
+        raise InputError(f"These data cannot be sent to other processes: use one job ({error}).") from error
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started here do not hear the interrupt key: it is their parent who ends them."""
+    if threading.current_thread() is not threading.main_thread():  # only there can it be said
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+_state: dict[str, tuple[Store, Bench]] = {}
+
+
+def _begin(store: Store, open_bench: OpenBench, threads: int) -> None:
+    torch.set_num_threads(threads)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    warnings.simplefilter("ignore")  # the parent has said what there is to say of the data
+    _state["here"] = store, open_bench()
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _complete(cell: Cell) -> None:
+    store, bench = _state["here"]
+    store.complete(cell, bench)
+
+
+def _end(children: Iterable[multiprocessing.process.BaseProcess]) -> None:
+    for child in children:
+        with suppress(ValueError):
+            child.terminate()
+            child.join()

@@ -1,0 +1,149 @@
+"""What commands show of their results: tables, sentences, and where everything lies."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from promask.headings import METRICS
+from promask.terminal import count, output, print_json
+
+if TYPE_CHECKING:
+    from promask.experiments.scores import Comparison
+    from promask.experiments.stability import Stability
+    from promask.learning.run import Run
+
+COLUMNS = (
+    ("acceleration", "acceleration", ".4g", ".2g"),
+    *((name, metric.heading, metric.style, metric.style) for name, metric in METRICS.items()),
+)
+"""The columns of a table of masks: name, heading, and how values and their spread are written."""
+PLAIN = {"energy": "largest energy", "centre": "the central block"}
+"""The masks that need no learning."""
+PIXEL_STD = ("pixel_std", "pixel ±", ".2%", "")
+
+
+def show_run(run: "Run", out: Path, as_json: bool) -> None:
+    """What was learned, how good it is, and where it lies."""
+    about, distribution, evaluation = run.about, run.distribution, run.about["evaluation"]
+    if as_json:
+        summary = {
+            "run": str(out),
+            "acceleration": run.acceleration,
+            "units": distribution.pattern.units,
+            "budget": distribution.budget,
+            "seconds": about["seconds"],
+            "stopped": run.history["stopped"],
+            "plain": about.get("plain"),
+            "evaluation": evaluation,
+        }
+        print_json(summary)
+        return
+    noun = "volume" if run.config.volumes else "image"
+    held_out = "held out" if evaluation["part"] != about["data"]["part"] else "the same that it was learned from"
+    output.print(metrics_table({"learned": evaluation}))
+    data = about["data"]
+    size = " x ".join(map(str, data["shape"][1:] if data["shape"][0] == 1 else data["shape"]))
+    subjects = f" of {count(data['groups'], 'subject')}" if data["groups"] > 1 else ""
+    output.print(
+        f"Learned from {count(data['images'], noun)}{subjects}, {size}, in {about['seconds']:.1f} s, "
+        f"{distribution.budget} of {distribution.pattern.units} units; "
+        f"measured on {count(evaluation['images'], noun)}, {held_out}."
+    )
+    stopped = [step for step in run.history["stopped"] if step is not None]
+    if stopped:
+        output.print(f"Stopped after {max(stopped)} of {run.config.steps} steps: the mask no longer changed.")
+    if about.get("plain"):
+        output.print(
+            f"The mask is that of {PLAIN[about['plain']]}: on the images to learn from, no learned one was better."
+        )
+    output.print(f"The run is in {out}: open {out / 'report.html'}")
+
+
+def show_stability(result: "Stability", data: str, written: Sequence[Path]) -> None:
+    """The mode beside random masks, what it means, and where it was written."""
+    from promask.conventions import CONVENTIONS
+    from promask.experiments.stability_text import sentences, table_rows
+
+    output.print(metrics_table(table_rows(result), (*COLUMNS, PIXEL_STD)))
+    images = count(result.mode.images, "sample")
+    output.print(
+        f"{images} of {data} ({result.mode.part}), zero-filled; {result.draws} random masks of either kind. "
+        f"{CONVENTIONS[result.mode.convention].sentence}"
+    )
+    for sentence in sentences(result):
+        output.print(sentence)
+    output.print(f"Written: {', '.join(map(str, written))}")
+
+
+def show_comparison(comparison: "Comparison", out: Path) -> None:
+    """The tables, how they were measured, and where everything lies."""
+    output.print(*comparison_tables(comparison), sep="\n")
+    output.print(f"Tables, masks and figures are in {out}:")
+    for name in (
+        "table.md",
+        "table.tex",
+        "table.csv",
+        "differences.csv",
+        "figures/quality.png",
+        "figures/reconstructions.png",
+    ):
+        output.print(f"  {out / name}")
+
+
+def comparison_tables(comparison: "Comparison") -> "Iterator[Table | str]":
+    """A table per acceleration, the best in bold, and what promask has over the best other."""
+    from promask.experiments import entries
+    from promask.experiments.bootstrap import advantages
+    from promask.experiments.tables import about_differences, notes
+
+    headings = ["achieved", *(metric.heading for metric in METRICS.values()), "seconds", "masks"]
+    for acceleration in comparison.accelerations:
+        table = _table(entries.factor(acceleration), *headings)
+        rows = comparison.at(acceleration)
+        for row, of_row in zip(rows, entries.quality_entries(rows), strict=True):
+            cells = [Text(str(entry), style="bold" if entry.best else "") for entry in of_row.values()]
+            table.add_row(row.method, entries.achieved(row), *cells, entries.seconds(row), str(row.masks))
+        yield from (_uncut(table), "")
+    yield " ".join(notes(comparison))
+    gained = advantages(comparison)
+    for method in dict.fromkeys(each.method for each in gained):
+        table = _table(f"{method} minus", "best other", "metric", "difference")
+        for each in (each for each in gained if each.method == method):
+            style = {True: "green", False: "red", None: ""}[each.better]
+            about = (entries.factor(each.acceleration), each.other, METRICS[each.metric].heading)
+            table.add_row(*about, Text(entries.difference(each), style=style))
+        yield from ("", _uncut(table))
+    if gained:
+        yield from ("", about_differences(comparison), "")
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(first, box=None, pad_edge=False)
+    for heading in others:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _uncut(table: Table) -> Table:
+    """As wide as it must be, on a terminal of any width."""
+    table.width = output.measure(table, options=output.options.update(width=1000)).maximum
+    return table
+
+
+def metrics_table(
+    rows: Mapping[str, Mapping[str, Any]], columns: Sequence[tuple[str, str, str, str]] = COLUMNS
+) -> Table:
+    """A row for each mask; a metric may come with its spread, under the name of the metric and `_spread`."""
+    table = Table("mask", box=None, pad_edge=False)
+    for _, heading, *_ in columns:
+        table.add_column(heading, justify="right")
+    for name, row in rows.items():
+        cells = []
+        for key, _, style, of_spread in columns:
+            spread = f" ± {row[f'{key}_spread']:{of_spread}}" if row.get(f"{key}_spread") is not None else ""
+            cells.append("-" if row[key] is None else f"{row[key]:{style}}{spread}")
+        table.add_row(name, *cells)
+    return table
