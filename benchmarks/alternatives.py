@@ -3,13 +3,11 @@
 python -m benchmarks.alternatives FOLDER --loss mse --out runs/alternatives-mse.json
 
 Everything here is judged on patients that are held out of the learning part. The held-out part of
-benchmarks/quality.py is not looked at.
+docs/results.md is not looked at.
 """
 
 import argparse
-import itertools
 import json
-import math
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,15 +15,15 @@ from typing import Any
 
 import torch
 
-from benchmarks.quality import FILES
+from benchmarks.starts import FILES
 from promask import schedules
 from promask.baselines import baseline_mask
+from promask.baselines.greedy import IMAGES, refined
+from promask.baselines.whole_gradient import examples
 from promask.data import choose_part, load
 from promask.evaluation import evaluate
-from promask.fourier import centred, fft_order
-from promask.learning.batches import Samples
 from promask.learning.learn import learn
-from promask.learning.step import Task, backpropagate
+from promask.learning.step import Task
 from promask.patterns import Pattern
 from promask.projection import nth_largest
 from promask.rules import RULES, BestResponse, Conditions, Published, Rule
@@ -131,38 +129,11 @@ class Derivative(BestResponse):
         return super().propose()
 
 
-def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Task, images: int = 128) -> Mask:
-    """Swap acquired units of least gain for others of most gain, while this lowers the loss of `images` images."""
-    samples = Samples(train, torch.device("cpu"))
-    indices = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))[:images]
-    curvature = samples.mean_energy(pattern) / math.prod(train.shape)
-    units = fft_order(pattern.restrict(mask), len(pattern.free)).to(curvature)
-
-    def look(units: Units) -> tuple[float, Units]:
-        loss, gradient = 0.0, torch.zeros_like(units)
-        for piece in samples.pieces(indices):
-            result = backpropagate(units.expand(len(piece.targets), *units.shape), piece, pattern, task)
-            loss, gradient = loss + float(result.loss), gradient + result.gradients.sum(0)
-        return loss, gradient / len(indices)
-
-    loss, gradient = look(units)
-    block = max(1, int(units.sum()) // 64)
-    while block >= 1:
-        gain = ((units - 0.5) * curvature - gradient).flatten()
-        worst = (
-            torch.where(units.flatten() > 0, gain, torch.inf).topk(4 * block, largest=False).indices.split(block)
-        )
-        best = torch.where(units.flatten() > 0, -torch.inf, gain).topk(4 * block).indices.split(block)
-        for out, into in itertools.product(worst, best):
-            trial = units.flatten().clone()
-            trial[out], trial[into] = 0, 1
-            trial_loss, trial_gradient = look(trial.reshape(units.shape))
-            if trial_loss < loss:
-                units, loss, gradient = trial.reshape(units.shape), trial_loss, trial_gradient
-                break
-        else:
-            block //= 2
-    return pattern.expand(centred(units > 0, len(pattern.free)))
+def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Task) -> Mask:
+    """Swap acquired units of least gain for others of most gain, while this lowers the loss of a set of images."""
+    free_choice = torch.zeros(pattern.unit_shape, dtype=torch.bool)
+    units = refined(pattern.restrict(mask), free_choice, examples(train, IMAGES), pattern, task)
+    return pattern.expand(units)
 
 
 ALTERNATIVES: Mapping[str, tuple[str, Callable[[Conditions], Rule] | None]] = {
