@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import pickle
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,13 +14,12 @@ import torch
 from PIL import Image
 
 import promask
+from file_writers import needs_bart
 from helpers import smooth_images
 from masks import PATTERNS, exported, run_on
 from promask import InputError, Pattern
 from promask.export import FORMATS, ExportedMask, check_mask_file, read_mask, write_mask
 from promask.version import __version__
-
-NEEDS_BART = pytest.mark.skipif(shutil.which("bart") is None, reason="BART is not installed")
 
 
 def read_cfl(stem):
@@ -442,7 +440,7 @@ def bart(folder, *arguments):
     return subprocess.run(["bart", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
-@NEEDS_BART
+@needs_bart
 @pytest.mark.parametrize("name", ["locations", "columns", "rows", "odd", "padded lines", "volume"])
 def test_bart_reads_the_mask(tmp_path, name):
     mask = exported(name)
@@ -458,7 +456,7 @@ def test_bart_reads_the_mask(tmp_path, name):
     np.testing.assert_allclose(product, kspace * bits, rtol=1e-6)
 
 
-@NEEDS_BART
+@needs_bart
 def test_bart_reconstructs_with_the_mask(tmp_path):
     mask = ExportedMask.of_run(run_on(Pattern((32, 32), (0, 1)), acceleration=2, centre=10))
     write_mask(mask, tmp_path / "mask.cfl")
@@ -471,7 +469,7 @@ def test_bart_reconstructs_with_the_mask(tmp_path):
     assert np.linalg.norm(image - whole) < 0.2 * np.linalg.norm(whole)
 
 
-@NEEDS_BART
+@needs_bart
 def test_masks_of_bart(tmp_path):
     bart(tmp_path, "poisson", "-Y", "24", "-Z", "20", "-y", "1.5", "-z", "1.5", "-C", "6", "mask")
     mask = read_mask(tmp_path / "mask.cfl")

@@ -311,7 +311,6 @@ def compare(
     Example: promask compare brain --accel 4 8 16 32 --out runs/brain-compared
     """
     from promask.experiments.compare import compare as compare_methods
-    from promask.experiments.tables import differences, notes, records
     from promask.experiments.workers import usual_jobs
 
     with progress_bar() as bar, warnings_as_sentences(), cells_told() as told:
@@ -331,17 +330,7 @@ def compare(
             on_file=bar.on_file,
             **reading,
         )
-    if as_json:
-        content = {
-            "folder": str(out),
-            "measured_on": comparison.measured_on,
-            "rows": records(comparison),
-            "differences": differences(comparison),
-            "notes": list(notes(comparison)),
-        }
-        print_json(content)
-    else:
-        show_comparison(comparison, out)
+    show_comparison(comparison, out, as_json)
 
 
 @app.command()

@@ -78,8 +78,20 @@ def show_stability(result: "Stability", data: str, written: Sequence[Path]) -> N
     output.print(f"Written: {', '.join(map(str, written))}")
 
 
-def show_comparison(comparison: "Comparison", out: Path) -> None:
+def show_comparison(comparison: "Comparison", out: Path, as_json: bool) -> None:
     """The tables, how they were measured, and where everything lies."""
+    from promask.experiments.tables import differences, notes, records
+
+    if as_json:
+        summary = {
+            "folder": str(out),
+            "measured_on": comparison.measured_on,
+            "rows": records(comparison),
+            "differences": differences(comparison),
+            "notes": list(notes(comparison)),
+        }
+        print_json(summary)
+        return
     output.print(*comparison_tables(comparison), sep="\n")
     output.print(f"Tables, masks and figures are in {out}:")
     for name in (
