@@ -2,23 +2,17 @@
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
-import torch
 
+from comparisons import image_file
 from helpers import smooth_images
-from promask.baselines import BASELINES, baseline_mask
+from promask.baselines import baseline_mask
 from promask.cli import main
-from promask.data import ArraySet, choose_part, from_images, load
-from promask.errors import InputError, InputWarning
+from promask.data import ArraySet, choose_part, load
+from promask.errors import InputError
 from promask.evaluation import evaluate
-from promask.experiments import workers
 from promask.experiments.compare import all_cells, compare
 from promask.experiments.methods import Method, parse_methods
 from promask.geometry import Geometry
@@ -30,11 +24,7 @@ QUICK = ["random", "energy", "promask"]
 
 @pytest.fixture
 def images(tmp_path):
-    """Ten slices of five subjects, in a file."""
-    path = tmp_path / "images.npz"
-    subjects = [f"subject{number // 2}" for number in range(10)]
-    np.savez(path, image=smooth_images(10, size=(24, 20), phase=False)[:, 0].float().numpy(), subject=subjects)
-    return str(path)
+    return image_file(tmp_path / "images.npz")
 
 
 @pytest.fixture
@@ -53,41 +43,6 @@ def made(monkeypatch):
 
 class StopHereError(Exception):
     pass
-
-
-def test_methods_have_one_name_each():
-    texts = ["promask:2d", "igs:1d", "igs", "igs:2d:ssim", "promask:ssim:1d", "energy:1d", "promask"]
-    labels = [method.label for method in parse_methods(texts, "mse", 2)]
-    assert labels == ["promask", "igs", "igs:2d:ssim", "promask:1d:ssim", "energy:1d"]
-    assert [method.label for method in parse_methods(["promask", "energy"], "ssim", 2)] == [
-        "promask:ssim",
-        "energy",
-    ]
-
-
-def test_usual_methods_fit_the_data():
-    for dimensions in (1, 2, 3):
-        methods = parse_methods(None, "mse", dimensions)
-        assert all(method.free <= dimensions for method in methods)
-        assert any(method.name == "promask" for method in methods)
-    assert {method.name for method in parse_methods(None, "mse", 2)} == {*BASELINES, "promask"}
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("best", "Unknown method 'best': choose from equispaced"),
-        ("promask:4d", "Unknown variant '4d' of promask: choose from 1d, 2d, 3d, mse, l1, ssim"),
-        ("energy:ssim", "Unknown variant 'ssim' of energy: choose from 1d, 2d, 3d."),
-        ("equispaced:2d", "There is no equispaced:2d: choose equispaced:1d."),
-        ("", "Unknown method ''"),
-        ("promask:1d:2d", "promask:1d:2d asks for two things at once: choose one of 1d, 2d."),
-        ("igs:mse:ssim", "asks for two things at once"),
-    ],
-)
-def test_methods_that_do_not_exist(text, sentence):
-    with pytest.raises(InputError, match=sentence.replace(".", r"\.")):
-        Method.parse(text)
 
 
 def test_seeds_of_each_kind():
@@ -199,80 +154,6 @@ def test_damaged_cells_are_made_again(images, tmp_path, made, damage):
     assert (after.scores[0].quality["psnr"] == before.scores[0].quality["psnr"]).all()
 
 
-def test_processes_give_the_same_and_share_the_cores(images, tmp_path):
-    """Two processes, each with half of the cores; the same masks as in this one."""
-    one = compare(images, [4, 8], QUICK, out=tmp_path / "one", seeds=2)
-    two = compare(images, [4, 8], QUICK, out=tmp_path / "two", seeds=2, jobs=2)
-    for first, second in zip(one.scores, two.scores, strict=True):
-        assert first.achieved == second.achieved
-        np.testing.assert_allclose(first.quality["psnr"], second.quality["psnr"], atol=0.02)
-    records = [json.loads(path.read_text()) for path in (tmp_path / "two" / "cells").rglob("*.json")]
-    assert len(records) == 10
-    assert {record["threads"] for record in records} == {max(1, workers.cores() // 2)}
-
-
-def test_images_in_memory_go_to_processes(tmp_path):
-    data = from_images(smooth_images(6, size=(16, 12), dtype=torch.complex64))
-    one = compare(data, [4], ["random", "energy"], out=tmp_path / "one", seeds=2)
-    two = compare(data, [4], ["random", "energy"], out=tmp_path / "two", seeds=2, jobs=2)
-    for first, second in zip(one.scores, two.scores, strict=True):
-        np.testing.assert_allclose(first.quality["psnr"], second.quality["psnr"], rtol=1e-5)
-
-
-def test_a_process_that_dies_is_told(images, tmp_path, monkeypatch):
-    monkeypatch.setattr(workers.ProcessPoolExecutor, "submit", lambda pool, *_: _submit(pool, os.abort))
-    with pytest.raises(MemoryError, match="try fewer --jobs"):
-        compare(images, [4], ["random"], out=tmp_path / "out", seeds=2, jobs=2)
-
-
-_submit = workers.ProcessPoolExecutor.submit
-
-
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
-def test_killed_in_the_middle(images, tmp_path, kill):
-    """No process stays behind, what was finished is used, and the same command completes the table."""
-    out = tmp_path / "out"
-    words = ["compare", images, "--accel", "2", "8", "--methods", "random", "promask"]
-    words += ["--out", str(out), "--jobs", "2", "--seeds", "3"]
-    process = subprocess.Popen([sys.executable, "-m", "promask", *words], start_new_session=True)
-    deadline = time.monotonic() + 120
-    while len(list(out.glob("cells/*/*.json"))) < 3 and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    children = _children(process.pid)
-    process.send_signal(kill)
-    status = process.wait(timeout=60)
-    if status == 0:
-        pytest.skip("it was too fast to be interrupted")
-    assert status == (130 if kill == signal.SIGINT else -signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while any(_is_running(child) for child in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    finished = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/*.json")}
-    complete = [path for path in finished if json.loads(path.read_text())["quality"]]
-    main_status = subprocess.run(
-        [sys.executable, "-m", "promask", *words, "--json"], capture_output=True
-    ).returncode
-    assert main_status == 0
-    assert all(path.stat().st_mtime_ns == finished[path] for path in complete)
-    assert len(list(out.glob("cells/*/*.json"))) == 2 * (3 + 3)
-
-
-def _children(pid):
-    result = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(word) for word in result.stdout.split()]
-
-
-def _is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
-    return bool(state) and not state.startswith("Z")
-
-
 def test_other_conditions_need_another_folder(images, tmp_path):
     out = tmp_path / "out"
     compare(images, [4], ["energy"], out=out)
@@ -362,18 +243,6 @@ def test_command_line_says_what_is_wrong(images, tmp_path, capsys):
     assert "Unknown method 'best'" in capsys.readouterr().err
 
 
-def test_without_an_extra_package(monkeypatch):
-    """What was asked for is refused before any work; what comes without asking is left out, with a sentence."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.warns(
-        InputWarning, match=r"Left out: poisson, which needs sigpy: pip install 'promask\[poisson\]'"
-    ):
-        methods = parse_methods(None, "mse", 2)
-    assert "poisson" not in {method.name for method in methods}
-    with pytest.raises(InputError, match="poisson masks need sigpy"):
-        parse_methods(["poisson"], "mse", 2)
-
-
 def test_volumes(tmp_path):
     """A method for volumes makes the samples volumes, and others take as many of their axes."""
     volumes = smooth_images(3, size=(8, 10, 9), phase=False)[:, 0].float().numpy()
@@ -440,26 +309,6 @@ def test_a_plain_mask_is_said_to_be_one(tmp_path, monkeypatch):
     assert (learned.quality["psnr"] == centre.quality["psnr"]).all()
     for name in ("table.md", "table.tex"):
         assert "promask:ssim ended with the mask of centre at x4, x8." in (out / name).read_text()
-
-
-def test_data_that_cannot_be_sent(tmp_path):
-    data = from_images(smooth_images(4, size=(16, 12)))
-    object.__setattr__(data, "transform", lambda image: image)
-    with pytest.raises(InputError, match="cannot be sent to other processes: use one job"):
-        compare(data, [4], ["random"], out=tmp_path / "out", seeds=2, jobs=2)
-
-
-def test_a_script_without_a_guard_is_told(tmp_path):
-    """Every process would run the script again."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import numpy, promask\n"
-        "images = numpy.random.default_rng(0).random((4, 16, 16), dtype='float32')\n"
-        f"promask.compare(images, 4, 'random', out={str(tmp_path / 'out')!r}, seeds=2, jobs=2)\n"
-    )
-    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
-    assert result.returncode == 1
-    assert "call compare below `if __name__ == '__main__':`" in result.stderr.splitlines()[-1]
 
 
 def test_what_was_there_is_told(images, tmp_path, capsys):
