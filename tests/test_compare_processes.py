@@ -63,7 +63,11 @@ def test_killed_in_the_middle(images, tmp_path, kill):
     out = tmp_path / "out"
     words = ["compare", images, "--accel", "2", "8", "--methods", "random", "promask"]
     words += ["--out", str(out), "--jobs", "2", "--seeds", "3"]
-    process = subprocess.Popen([sys.executable, "-m", "promask", *words], start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "promask", *words],
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background may not hear it
+    )
     deadline = time.monotonic() + 120
     while len(list(out.glob("cells/*/*.json"))) < 3 and process.poll() is None:
         assert time.monotonic() < deadline
