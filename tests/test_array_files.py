@@ -315,3 +315,58 @@ def test_bart_without_an_ending(tmp_path):
     write_cfl(tmp_path / "ksp.cfl", KSPACE[0].transpose(1, 2, 0)[:, :, None])
     for name in ("ksp", "ksp.hdr", "ksp.cfl"):
         close(images(tmp_path / name, holds="kspace")[0], COMPLEX[0])
+
+
+def annotated(saved, **arrays):
+    """Which classes were not annotated in each sample."""
+    data = load(saved(image=IMAGE, label=LABEL.clip(0, 2), **arrays))
+    return [data[index].unlabelled for index in range(len(data))]
+
+
+@pytest.mark.parametrize("kind", [bool, np.uint8, np.int64])
+def test_classes_that_were_not_annotated(saved, kind):
+    """Arrays called has_ and the name of a class say where it was annotated."""
+    walls, blood = np.array([1, 0, 1, 1, 0, 1]).astype(kind), np.array([1, 1, 1, 0, 0, 1]).astype(kind)
+    assert annotated(saved) == [()] * 6
+    assert annotated(saved, has_wall=walls) == [(), ("wall",), (), (), ("wall",), ()]
+    both = [set(names) for names in annotated(saved, has_wall=walls, has_blood=blood)]
+    assert both == [set(), {"wall"}, set(), {"blood"}, {"wall", "blood"}, set()]
+
+
+def test_annotations_of_the_slices_taken(saved):
+    path = saved(image=IMAGE, label=LABEL, subject=np.arange(6), has_wall=np.array([1, 0, 1, 1, 0, 0], bool))
+    for ends in ((1, 5), (-2, None), (4, 5)):
+        data = read(path, slices=ends)
+        wanted = [("wall",) if number in (1, 4, 5) else () for number in range(6)[slice(*ends)]]
+        assert [data[index].unlabelled for index in range(len(data))] == wanted
+    test, _ = choose_part(load(path), "test", usual="test")
+    for index, group in enumerate(test.groups):
+        assert test[index].unlabelled == (("wall",) if group in "145" else ())
+
+
+def test_annotations_are_none_of_the_images(saved):
+    """Nor are they taken for one if the images have another name, however many axes they have."""
+    path = saved(heart=IMAGE, label=LABEL, has_wall=np.ones((6, 1), bool), has_blood=np.ones(6, bool))
+    same(images(path)[:, 0], IMAGE)
+
+
+def test_annotations_without_labels(saved):
+    data = load(saved(image=IMAGE, has_wall=np.zeros(6, bool)))
+    assert data[0].unlabelled == ()
+
+
+@pytest.mark.parametrize(
+    "values", [np.ones(5, bool), np.ones(7, bool), np.ones(1, bool), np.full(6, 0.5), np.ones(LABEL.shape, bool)]
+)
+def test_annotations_that_are_not_one_for_each_image(saved, values):
+    path = saved(image=IMAGE, label=LABEL, has_wall=values)
+    assert "has 6 images, but has_wall is not one truth value for each" in refusal(path)
+
+
+def test_bad_slices_take_their_annotations_with_them(saved):
+    values = IMAGE.copy()
+    values[1] = 0
+    path = saved(image=values, label=LABEL, has_wall=np.array([1, 0, 1, 1, 0, 1], bool))
+    with pytest.warns(InputWarning, match="slice 1"):
+        data = read(path, skip_bad=True)
+    assert [data[index].unlabelled for index in range(len(data))] == [(), (), (), ("wall",), ()]

@@ -153,6 +153,7 @@ def _is_word(word: str) -> bool:
 SEVERAL: Mapping[str, Callable[[str], bool]] = {"--size": str.isdigit, "--shape": str.isdigit}
 """Options that take several values, and what belongs to them."""
 SEVERAL_OF: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
-    "compare": {"--accel": _is_number, "--methods": _is_word}
+    "compare": {"--accel": _is_number, "--methods": _is_word},
+    "segment": {"--classes": _is_word},
 }
 """The same for a command."""

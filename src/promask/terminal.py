@@ -13,6 +13,7 @@ from promask.errors import InputWarning
 
 if TYPE_CHECKING:
     from promask.learning.loop import Progress
+    from promask.training.fit import Epoch
 
 # Names of files may hold square brackets, which would be taken for markup.
 output = Console(soft_wrap=True, highlight=False, markup=False)
@@ -30,6 +31,8 @@ class Callbacks:
     on_file: Callable[[int, int], None]
     on_cell: "OnCell"
     on_image: Callable[[int, int], None]
+    on_epoch: "Callable[[Epoch], None]"
+    on_batch: Callable[[int, int], None]
 
 
 @contextmanager
@@ -50,6 +53,7 @@ def progress_bar() -> "Iterator[Callbacks]":
         cells = bar.add_task("Comparing", total=None, note="", visible=False)
         images = bar.add_task("Reconstructing", total=None, note="", visible=False)
         steps = bar.add_task("Learning", total=None, note="", visible=False)
+        batches = bar.add_task("Training", total=None, note="", visible=False)
 
         def on_file(done: int, total: int) -> None:
             bar.update(files, completed=done, total=total, visible=done < total)
@@ -66,7 +70,14 @@ def progress_bar() -> "Iterator[Callbacks]":
         def on_image(done: int, total: int) -> None:
             bar.update(images, completed=done, total=total, visible=True)
 
-        yield Callbacks(on_step, on_file, on_cell, on_image)
+        def on_epoch(epoch: "Epoch") -> None:
+            note = f"epoch {epoch.epoch} of {epoch.epochs}  loss {epoch.loss:.3g}  Dice {epoch.dice:.3f}"
+            bar.update(batches, note=note)
+
+        def on_batch(done: int, total: int) -> None:
+            bar.update(batches, completed=done, total=total, visible=True)
+
+        yield Callbacks(on_step, on_file, on_cell, on_image, on_epoch, on_batch)
 
 
 @contextmanager

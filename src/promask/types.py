@@ -13,6 +13,7 @@ Image = Num[Tensor, "channel *space"]
 Label = Integer[Tensor, "*space"]
 Images = Float[Tensor, "batch channel *space"]
 Targets = Float[Tensor, "batch channel *judged"]
+Logits = Float[Tensor, "batch output *space"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
 Spectra = Complex[Tensor, "batch channel *space"]
 Units = Float[Tensor, "*units"]
@@ -39,6 +40,8 @@ class Sample:
     label: Label | None
     group: str
     name: str
+    unlabelled: tuple[str, ...] = ()
+    """Classes that were not annotated here: what the label says is nothing may be one of them."""
 
 
 @runtime_checkable
@@ -81,3 +84,5 @@ class Batch:
     spectra: Spectra
     targets: Targets
     geometry: Geometry = Geometry()
+    labels: Integer[Tensor, "batch *judged"] | None = None
+    """As the task wants them; None for tasks that need none."""

@@ -170,6 +170,7 @@ def _adapted(data: ArraySet, reading: Reading) -> ArraySet:
         images=fitted(images[chosen], size),
         labels=None if data.labels is None else fitted(data.labels[chosen], size),
         subjects=None if data.subjects is None else [data.subjects[index] for index in chosen],
+        unlabelled=None if data.unlabelled is None else [data.unlabelled[index] for index in chosen],
         reading=reading,
     )
 
@@ -184,16 +185,18 @@ def _from_dataset(data: Any, volumes: bool) -> ArraySet:
         images = [item.image for item in items]
         labels = [item.label for item in items]
         subjects = [item.group for item in items]
+        unlabelled = [item.unlabelled for item in items]
     else:
         pairs = [item if isinstance(item, tuple | list) else (item, None) for item in items]
         if not all(isinstance(pair[0], torch.Tensor) or hasattr(pair[0], "__array__") for pair in pairs):
             raise InputError(f"The items of the {name} must be images, (image, label) pairs or promask samples.")
         images = [torch.as_tensor(pair[0]) for pair in pairs]
         labels = [pair[1] for pair in pairs]
-        subjects = None
+        subjects, unlabelled = None, None
     if len({image.shape for image in images}) > 1:
         raise InputError(f"The images of the {name} differ in shape: they must be alike.")
     stacked_labels = None
     if all(label is not None for label in labels):
         stacked_labels = torch.stack([torch.as_tensor(label) for label in labels])
-    return from_images(torch.stack(images), stacked_labels, subjects, volumes, f"the {name}")
+    made = from_images(torch.stack(images), stacked_labels, subjects, volumes, f"the {name}")
+    return replace(made, unlabelled=unlabelled)

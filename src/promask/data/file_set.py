@@ -70,6 +70,11 @@ class FileSet:
             return None
         return [bool(self.stacks[place].held_out) for place, _ in self.places]
 
+    @cached_property
+    def _unlabelled(self) -> Sequence[tuple[str, ...]]:
+        """For each sample, the classes that were not annotated."""
+        return [names for stack in self.stacks for names in (stack.unlabelled or [()] * len(stack.numbers))]
+
     def __len__(self) -> int:
         return len(self.places)
 
@@ -83,7 +88,8 @@ class FileSet:
         except OSError:  # the cache was cleared in the meantime
             del self._entries[place]
             image, label = self.entry(place).read(number)
-        return Sample(image, label, self.groups[index], self.stacks[place].sample_name(number))
+        name = self.stacks[place].sample_name(number)
+        return Sample(image, label, self.groups[index], name, self._unlabelled[index])
 
     def entry(self, place: int) -> Entry:
         """The samples of a stack, made ready if they are not yet."""

@@ -15,6 +15,8 @@ from promask.reading import Reading
 
 RESERVED = ("label", "subject", "slice_id")
 """Arrays that say something about the images."""
+ANNOTATED = "has_"
+"""The beginning of the names of arrays that say where a class, which comes after it, was annotated."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Readin
         read=read,
         holds_kspace=holds_kspace,
         subjects=None if subjects is None else [subjects[number] for number in numbers],
+        unlabelled=_unlabelled(arrays, path, count, numbers),
         variant=f"{path.suffix} {name}, {holds_kspace}",
     )
 
@@ -135,15 +138,20 @@ def _choose(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> tu
     return name, arrays[name].is_complex
 
 
+def _says_something(name: str) -> bool:
+    """Whether an array says something about the images, and is none itself."""
+    return name in RESERVED or name.startswith(ANNOTATED)
+
+
 def _only(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> str:
     """The array to take if none is named as usual: the first one of numbers with enough axes."""
     dimensions = 3 if reading.volumes else 2
     candidates = [
         name
         for name, array in arrays.items()
-        if name not in RESERVED and array.is_numeric and len(array.shape) >= dimensions
+        if not _says_something(name) and array.is_numeric and len(array.shape) >= dimensions
     ]
-    others = [name for name in arrays if name not in RESERVED]
+    others = [name for name in arrays if not _says_something(name)]
     if len(others) == 1:
         return others[0]
     if not candidates:
@@ -170,6 +178,20 @@ def _subjects(arrays: Mapping[str, LazyArray], path: Path, count: int) -> list[s
         return names
     # Plain slice numbers say nothing of patients; to take each for one would leak neighbours into the test.
     return [name.split("_")[0] for name in names] if all("_" in name for name in names) else None
+
+
+def _unlabelled(
+    arrays: Mapping[str, LazyArray], path: Path, count: int, numbers: Sequence[int]
+) -> list[tuple[str, ...]] | None:
+    """What arrays such as `has_myocardium` say: one value per image, false where it was not annotated."""
+    names = [name for name in arrays if name.startswith(ANNOTATED)]
+    if "label" not in arrays or not names:
+        return None
+    annotated = {name.removeprefix(ANNOTATED): np.asarray(arrays[name].whole()).reshape(-1) for name in names}
+    for name, values in annotated.items():
+        if len(values) != count or values.dtype.kind not in "buif" or not np.isin(values, (0, 1)).all():
+            raise InputError(f"{path} has {count} images, but {ANNOTATED}{name} is not one truth value for each.")
+    return [tuple(name for name, values in annotated.items() if not values[number]) for number in numbers]
 
 
 def _text(value: Any, path: Path) -> str:

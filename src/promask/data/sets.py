@@ -27,6 +27,8 @@ class ArraySet:
     held_out: Sequence[bool] | None = None
     reading: Reading = Reading()
     """How they were taken from what a user gave."""
+    unlabelled: Sequence[tuple[str, ...]] | None = None
+    """For each sample, the classes that were not annotated; None: all were."""
 
     def __post_init__(self) -> None:
         for index, image in enumerate(self.images):
@@ -60,6 +62,7 @@ class ArraySet:
             label=None if self.labels is None else self.labels[index],
             group=self.groups[index],
             name=self._sample_name(index),
+            unlabelled=() if self.unlabelled is None else self.unlabelled[index],
         )
 
     def _sample_name(self, index: int) -> str:

@@ -34,6 +34,8 @@ class Stack:
     holds_kspace: bool = False
     subjects: Sequence[str] | None = None
     """The subject of each of the samples taken; None if the file does not tell."""
+    unlabelled: Sequence[tuple[str, ...]] | None = None
+    """For each of the samples taken, the classes that were not annotated; None: all were."""
     geometry: Geometry = Geometry()
     held_out: bool | None = None
     variant: str = ""

@@ -1,0 +1,1 @@
+"""Segmentation: classes, the network and its file, losses and scores."""

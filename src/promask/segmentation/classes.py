@@ -1,0 +1,96 @@
+"""What is segmented: names, the numbers that labels have for them, and how labels become regions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Integer
+from torch import Tensor
+
+from promask.errors import InputError
+from promask.types import Label, Logits, Sample
+
+Labels = Integer[Tensor, "batch *space"]
+Regions = Bool[Tensor, "batch class *space"]
+
+EXACT_BITS = 24
+"""Of whole numbers that single precision, in which labels are turned and stretched, keeps apart."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes that a network tells apart, without the background.
+
+    >>> Classes.parse(["myocardium=1", "ventricle=2"]).names
+    ('myocardium', 'ventricle')
+
+    A pixel belongs to one class at most; or, if they overlap, to each whose number its label reaches: nested
+    regions, as those of BraTS are.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[int, ...]
+    overlapping: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise InputError("There are no classes to segment: the labels are 0 everywhere.")
+        for what in (self.names, self.values):
+            if len(set(what)) < len(what):
+                raise InputError(f"The classes must differ, but are {', '.join(map(str, what))}.")
+        if min(self.values) < 1:
+            raise InputError(f"The labels of classes must be at least 1, but one is {min(self.values)}.")
+
+    @staticmethod
+    def parse(texts: Sequence[str], overlapping: bool = False) -> "Classes":
+        """From `name=number`, or from names alone, which are then numbered from 1."""
+        names, values = [], []
+        for place, text in enumerate(texts, start=1):
+            name, equals, number = text.partition("=")
+            if not name or (equals and not number.isdecimal()):
+                raise InputError(f"A class must be a name or name=number, such as lesion=1, but is {text!r}.")
+            names.append(name)
+            values.append(int(number) if equals else place)
+        return Classes(tuple(names), tuple(values), overlapping)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def outputs(self) -> int:
+        """Channels of a network: one for each class, and one for the background unless they overlap."""
+        return len(self) + (not self.overlapping)
+
+    def label(self, sample: Sample) -> Label:
+        """The label of a sample; where classes were not annotated, its background is a negative number.
+
+        The bits of that number, without the sign, say which classes it may be as well.
+        """
+        if sample.label is None:
+            raise InputError(f"{sample.name} has no label: a segmentation needs labels of all samples.")
+        hidden = sum(1 << place for place, name in enumerate(self.names) if name in sample.unlabelled)
+        if hidden >= 1 << EXACT_BITS:
+            raise InputError(f"Only the first {EXACT_BITS} classes can be annotated in a part of the samples.")
+        label = sample.label.to(torch.int32)  # unsigned numbers know no negative ones
+        return torch.where(label == 0, -hidden, label) if hidden else label
+
+    def regions(self, labels: Labels) -> Regions:
+        """Where each class is."""
+        labels = labels.unsqueeze(1)
+        values = self._column(self.values, labels)
+        return labels >= values if self.overlapping else labels == values
+
+    def hidden(self, labels: Labels) -> Regions:
+        """Where each class may be, in the background, as it was not annotated."""
+        labels = labels.unsqueeze(1)
+        return (labels < 0) & ((-labels >> self._column(range(len(self)), labels)) & 1 == 1)
+
+    def predicted(self, logits: Logits) -> Regions:
+        """Where a network with these outputs sees each class."""
+        if self.overlapping:
+            return logits > 0
+        return logits.argmax(1, keepdim=True) == self._column(range(1, self.outputs), logits)
+
+    @staticmethod
+    def _column(numbers: Sequence[int], like: Tensor) -> Tensor:
+        return torch.tensor(list(numbers), device=like.device).reshape(-1, *[1] * (like.ndim - 2))

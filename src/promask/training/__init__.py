@@ -1,0 +1,1 @@
+"""Training segmentation networks on fully sampled images."""
