@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from promask import data as data
     from promask import export as export
+    from promask import tasks as tasks
     from promask.config import Config as Config
     from promask.distribution import MaskDistribution as MaskDistribution
     from promask.errors import InputError as InputError
@@ -34,7 +35,7 @@ _HOME = {
     "__version__": "promask.version",
 }
 
-_MODULES = ("data", "export")
+_MODULES = ("data", "export", "tasks")
 
 __all__ = [
     "Config",
@@ -47,6 +48,7 @@ __all__ = [
     "evaluate",
     "export",
     "learn",
+    "tasks",
 ]
 
 

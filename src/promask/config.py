@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -42,6 +43,22 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+SHAPE = "shape"
+"""The rule that looks for the shape of a mask, and asks for losses alone."""
+FOR_NETWORKS: Mapping[str, Any] = {"rule": SHAPE, "steps": 5, "batch_size": 48, "patience": 0}
+"""What is different by default where a network judges: its gradients are noisy, and dear."""
+RECONSTRUCTION, SEGMENTATION = TASKS = ("reconstruction", "segmentation")
+
+
+def names_segmentation(loss: str) -> bool:
+    """Whether a loss, or a sum of losses, has to do with a network.
+
+    >>> names_segmentation("0.5*segmentation + 0.5*mse"), names_segmentation("my_segmentation_loss")
+    (True, False)
+    """
+    return SEGMENTATION in re.findall(r"\w+", loss)
+
+
 def _positive(value: float) -> bool:
     return 0 < value < LARGEST
 
@@ -65,7 +82,7 @@ _CHECKS: Mapping[str, Check] = {
     "batch_size": _COUNT,
     "samples": _COUNT,
     "members": _COUNT,
-    "rule": (str, RULES.__contains__, " or ".join(RULES)),
+    "rule": (str, lambda value: value in RULES or value == SHAPE, " or ".join((*RULES, SHAPE))),
     "learning_rate": (_NUMBER, _positive, "a positive number"),
     "pattern": (str, FREE_AXES.__contains__, " or ".join(FREE_AXES)),
     "axis": (
@@ -73,7 +90,11 @@ _CHECKS: Mapping[str, Check] = {
         lambda value: value is None or all(type(axis) is int for axis in value),
         "whole numbers, the free axes of k-space",
     ),
+    "task": (str, TASKS.__contains__, " or ".join(TASKS)),
     "loss": (str, _anything, "the name of a loss"),
+    "network": ((str, type(None)), _anything, "the name of a file"),
+    "finetune": (bool, _anything, "true or false"),
+    "network_rate": (_NUMBER, _positive, "a positive number"),
     "init": (str, _anything, "uniform, energy or the name of a file of probabilities"),
     "exploration": (_NUMBER, _share, "a share from 0 to 1"),
     "exploitation": (_NUMBER, _share, "a share from 0 to 1"),
@@ -102,17 +123,26 @@ class Config(Reading):
     members: int
     """M, the independent runs whose probabilities are averaged."""
     rule: str
-    """How masks are drawn and move the probabilities: `response` to their gains, or `published` (with Adam)."""
+    """How masks are drawn and move the probabilities: `response` to their gains, `published` (with Adam), or
+    `shape`: the losses of whole shapes are compared in a race."""
     annealing: str
     """How the budget falls from all units to its target: `cubic`, `linear`, or `none`, the target all along."""
     patience: int
     """Learning ends when the mode is the same as this many steps before; 0: never."""
     learning_rate: float = 0.01
-    """Of the published rule; the other one has none."""
+    """Of the published rule; the others have none."""
     pattern: str = "2d"
     axis: tuple[int, ...] | None = None
     """Which axes are free; None: the last ones."""
+    task: str = RECONSTRUCTION
+    """What the images are for: to be looked at, or a segmentation by a network."""
     loss: str = "mse"
+    network: str | None = None
+    """The file of the network that segments."""
+    finetune: bool = False
+    """Whether the network is trained on while the mask is learned."""
+    network_rate: float = 1e-4
+    """The learning rate of the network."""
     init: str = "uniform"
     exploration: float = 0.1
     """The share of the steps before the budget begins to fall."""
@@ -135,6 +165,10 @@ class Config(Reading):
             object.__setattr__(self, "volumes", True)
         if self.rule == "response" and self.batch_size * self.samples < 2:
             raise InputError("The rule 'response' compares masks: batch-size times samples must be at least 2.")
+        if self.task == SEGMENTATION and not names_segmentation(self.loss):
+            raise InputError(f"The loss {self.loss!r} has no segmentation in it: leave out the task, or the loss.")
+        if self.finetune and (self.task != SEGMENTATION or self.members > 1):
+            raise InputError("finetune needs a network, and a single member: they would share the network.")
         if self.exploration + self.exploitation > 1:
             raise InputError(
                 f"exploration and exploitation are shares of the steps, but {self.exploration:g} and "
@@ -143,10 +177,20 @@ class Config(Reading):
 
     @staticmethod
     def preset(name: str, **settings: Any) -> "Config":
-        """A preset, with the given settings instead of its own."""
+        """A preset, with the given settings instead of its own.
+
+        The task is a segmentation if the loss is, or if there is a network and no loss.
+        """
         if name not in PRESETS:
             raise InputError(f"Unknown preset {name!r}: choose one of {', '.join(PRESETS)}.")
-        return Config.from_dict({**PRESETS[name], **settings})
+        usual = dict(PRESETS[name])
+        loss = settings.get("loss", SEGMENTATION if settings.get("network") else "")
+        if names_segmentation(str(loss)):
+            usual["task"] = SEGMENTATION
+        if settings.get("task", usual.get("task")) == SEGMENTATION:
+            usual["loss"] = SEGMENTATION
+            usual |= FOR_NETWORKS if name == "default" and settings.get("rule", SHAPE) == SHAPE else {}
+        return Config.from_dict({**usual, **settings})
 
     @staticmethod
     def from_dict(settings: Mapping[str, Any]) -> "Config":

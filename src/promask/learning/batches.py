@@ -1,7 +1,7 @@
 """Batches of a data set, drawn without replacement: from memory, or read ahead from disk."""
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from itertools import islice
 
@@ -11,7 +11,7 @@ import torch
 from promask.fourier import space_axes, spectrum
 from promask.learning.ahead import ahead
 from promask.patterns import Pattern
-from promask.types import Batch, SampleSet, Units
+from promask.types import Batch, Label, Sample, SampleSet, Units
 
 PIECE = 2**19
 """Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
@@ -23,14 +23,18 @@ ENERGY_SAMPLES = 2000
 """The mean energy is that of all samples, or of this many of them at equal distances."""
 
 
+LabelOf = Callable[[Sample], Label]
+"""The label of a sample as a task wants it."""
 BatchStream = Generator[Iterator[Batch], None, None]
 
 
 class Samples:
     """A data set made ready for the loop: spectra in FFT order and magnitude targets, on one device."""
 
-    def __init__(self, data: SampleSet, device: torch.device, memory: int = MEMORY) -> None:
-        self.data, self.device = data, device
+    def __init__(
+        self, data: SampleSet, device: torch.device, label_of: LabelOf | None = None, memory: int = MEMORY
+    ) -> None:
+        self.data, self.device, self.label_of = data, device, label_of
         self.seconds_waited = 0.0
         """Spent in the loop on waiting for the disk."""
         self.like = data[0].image.real.new_empty(0, device=device)
@@ -76,30 +80,45 @@ class Samples:
             for piece in pieces:
                 yield _select(self.kept, piece.to(self.device))
             return
-        with closing(ahead(map(self._images, pieces), AHEAD, self._note_waiting)) as read:
-            for images, repeats in read:
-                batch = self._transformed(images)
+        with closing(ahead(map(self._read, pieces), AHEAD, self._note_waiting)) as read:
+            for images, labels, repeats in read:
+                batch = self._transformed(images, labels)
                 yield batch if repeats is None else _select(batch, repeats.to(self.device))
 
-    def _images(self, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The images with these indices, each once, and how they are repeated."""
+    def _read(self, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """The images and labels with these indices, each once, and how they are repeated."""
         once, repeats = indices.unique_consecutive(return_inverse=True)
+        samples = [self.data[index] for index in once.tolist()]
         # By NumPy: PyTorch would start threads of its own for this thread, which wait in a busy loop.
-        images = torch.from_numpy(np.stack([self.data[index].image.numpy() for index in once.tolist()]))
-        return images, repeats if len(once) < len(indices) else None
+        images = torch.from_numpy(np.stack([sample.image.numpy() for sample in samples]))
+        labels = None
+        if self.label_of is not None:
+            labels = torch.from_numpy(np.stack([self.label_of(sample).numpy() for sample in samples]))
+        return images, labels, repeats if len(once) < len(indices) else None
 
-    def _transformed(self, images: torch.Tensor) -> Batch:
+    def _transformed(self, images: torch.Tensor, labels: torch.Tensor | None) -> Batch:
         images, geometry = images.to(self.device), self.data.geometry
-        return Batch(spectrum(images, space_axes(images.ndim - 2)), geometry.judged(images).abs(), geometry)
+        return Batch(
+            spectrum(images, space_axes(images.ndim - 2)),
+            geometry.judged(images).abs(),
+            geometry,
+            None if labels is None else geometry.judged(labels.to(self.device)),
+        )
 
     def _read_all(self) -> Batch:
-        first = self._transformed(self._images(torch.tensor([0]))[0])
-        spectra = first.spectra.new_empty(len(self), *first.spectra.shape[1:])
-        targets = first.targets.new_empty(len(self), *first.targets.shape[1:])
+        first = self._transformed(*self._read(torch.tensor([0]))[:2])
+        whole = Batch(
+            first.spectra.new_empty(len(self), *first.spectra.shape[1:]),
+            first.targets.new_empty(len(self), *first.targets.shape[1:]),
+            first.geometry,
+            None if first.labels is None else first.labels.new_empty(len(self), *first.labels.shape[1:]),
+        )
         for indices in torch.arange(len(self)).split(self._piece_length):
-            piece = self._transformed(self._images(indices)[0])
-            spectra[indices], targets[indices] = piece.spectra, piece.targets
-        return Batch(spectra, targets, self.data.geometry)
+            piece = self._transformed(*self._read(indices)[:2])
+            whole.spectra[indices], whole.targets[indices] = piece.spectra, piece.targets
+            if whole.labels is not None and piece.labels is not None:
+                whole.labels[indices] = piece.labels
+        return whole
 
     def _note_waiting(self, seconds: float) -> None:
         self.seconds_waited += seconds
@@ -118,4 +137,7 @@ def index_batches(count: int, batch_size: int, generator: torch.Generator) -> It
 
 
 def _select(batch: Batch, indices: torch.Tensor) -> Batch:
-    return Batch(batch.spectra.index_select(0, indices), batch.targets.index_select(0, indices), batch.geometry)
+    labels = None if batch.labels is None else batch.labels.index_select(0, indices)
+    return Batch(
+        batch.spectra.index_select(0, indices), batch.targets.index_select(0, indices), batch.geometry, labels
+    )

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import torch
 
-from promask.config import Config
+from promask.config import SHAPE, Config
 from promask.learning.batches import Samples
+from promask.learning.finetuning import Finetuning
 from promask.learning.loop import History, OnStep, optimise
+from promask.learning.race import race
 from promask.learning.start import Start
-from promask.learning.step import Task
 from promask.patterns import Pattern
 from promask.projection import rounded_down
+from promask.tasks import Task
 from promask.types import Units
 
 
@@ -31,10 +33,12 @@ def optimise_members(
     config: Config,
     start: Start,
     on_step: OnStep | None = None,
+    finetuning: Finetuning | None = None,
 ) -> Ensemble:
     """Learn `config.members` members that share the data and nothing else."""
+    way = race if config.rule == SHAPE else optimise
     members = [
-        optimise(samples, pattern, task, config, start, member, on_step) for member in range(config.members)
+        way(samples, pattern, task, config, start, member, on_step, finetuning) for member in range(config.members)
     ]
     stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)
     mean = rounded_down(stacked.mean(0), members[0][0].dtype)  # each member keeps the budget, and so does the mean

@@ -11,22 +11,24 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from promask.config import Config
 from promask.data import OnFile, choose_part, load, prepared, reading_of
-from promask.distribution import MaskDistribution
 from promask.errors import InputError
-from promask.fourier import centred
 from promask.learning.batches import Samples
-from promask.learning.ensemble import Ensemble, optimise_members
+from promask.learning.ensemble import Ensemble
 from promask.learning.loop import OnStep
-from promask.learning.plain import better_plain_mask, plain_masks
 from promask.learning.run import Run
+from promask.learning.search import search
 from promask.learning.start import starting_probabilities
 from promask.patterns import Pattern
-from promask.tasks import Reconstruction
-from promask.types import Loss, Units
+from promask.tasks import SEGMENTATION, Segmentation, Task, make_task, segmentation_by, segmentation_in
+from promask.types import Loss, SampleSet
 from promask.version import __version__
+
+FEWEST_TO_SPLIT = 4
+"""Samples, below which all of them are learned from and decide."""
 
 
 def learn(
@@ -34,7 +36,9 @@ def learn(
     acceleration: float,
     *,
     preset: str = "default",
-    loss: str | Loss = "mse",
+    loss: str | Loss | None = None,
+    network: str | Path | nn.Module | Segmentation | None = None,
+    task: str | Task | None = None,
     init: Any = None,
     on_step: OnStep | None = None,
     on_file: OnFile | None = None,
@@ -48,13 +52,20 @@ def learn(
     (torch.Size([16, 16]), 64)
 
     `data` is an array or tensor of images, a torch Dataset, a file, a folder or a built-in name; `loss` is `mse`,
-    `l1`, `ssim` or a callable on (magnitude images, targets), a mean over the images; `init` is `uniform`,
-    `energy`, or an array or .npy file of probabilities, or a run folder. Further settings are those of `Config`:
-    steps, batch_size, samples, members, pattern, axis, centre, part, seed, ...; and of `Reading`, for files.
+    `l1`, `ssim` or a callable on (magnitude images, targets), a mean over the images; with a `network`, a file or
+    `promask.tasks.Segmentation`, it is `segmentation` unless told otherwise; or a sum of such, such as
+    `0.5*segmentation + 0.5*mse`. A `task` may be all of this in one object. `init` is `uniform`, `energy`, or an
+    array or .npy file of probabilities, or a run folder. Further settings are those of `Config`: steps,
+    batch_size, samples, members, pattern, axis, centre, part, seed, finetune, ...; and of `Reading`, for files.
     """
-    task = Reconstruction(loss)
+    if isinstance(task, str):
+        settings["task"] = task
+    task = _task(loss, network, task)
     if init is not None:
         settings["init"] = str(init) if isinstance(init, str | Path) else "given"
+    segmentation = segmentation_in(task)
+    if network is not None or segmentation is not None:
+        settings["network"] = str(network) if isinstance(network, str | Path) else "given"
     config = Config.preset(preset, acceleration=acceleration, loss=task.name, **settings)
     init = config.init if init is None else init
     device = _device(config.device)
@@ -67,30 +78,27 @@ def learn(
     pattern.block(config.centre, budget)  # must fit
 
     chosen = prepared(chosen, on_file)
+    if segmentation is not None:
+        segmentation.check(chosen)
+    learning, validation = _to_learn_from(chosen, task)
     began = time.perf_counter()
-    samples = Samples(chosen, device)
+    label_of = task.label if task.needs_labels else None
+    samples = Samples(learning, device, label_of)
+    judges = samples if validation is None else Samples(validation, device, label_of)
     start = starting_probabilities(init, samples, pattern)
-    ensemble = optimise_members(samples, pattern, task, config, start, on_step)
-    dimensions = len(pattern.free)
-    distribution = MaskDistribution(_result(ensemble.probabilities, dimensions), pattern, budget)
-    variance = _result(ensemble.variance, dimensions)
-    plain = None
-    if config.rule == "response":  # the published one is left as it is
-        masks = plain_masks(samples, pattern, budget, config.centre)
-        plain = better_plain_mask(pattern.restrict(distribution.mode()), masks, samples, pattern, task)
-        if plain is not None:
-            distribution = replace(distribution, probabilities=masks[plain].to(torch.float32))
-            variance = torch.zeros_like(variance)
+    found = search(samples, judges, pattern, task, config, start, on_step)
     about = {
         "data": {
             "source": whole.name,
             "part": part,
             "images": len(chosen),
+            "validation": 0 if validation is None else len(validation),
             "groups": len(set(chosen.groups)),
             "shape": whole.shape,
         },
         "preset": preset,
-        "plain": plain,
+        "plain": found.plain,
+        "network": _about_network(network, segmentation, config, finetuned=found.finetuned),
         "seconds": round(time.perf_counter() - began, 3),
         "seconds_waited": round(samples.seconds_waited, 3),
         "versions": {
@@ -101,12 +109,51 @@ def learn(
         },
     }
     return Run(
-        distribution=distribution,
+        distribution=found.distribution,
         config=config,
-        history=_history(ensemble),
-        variance=variance,
+        history=_history(found.ensemble),
+        variance=found.variance,
         about=about,
+        network=found.network,
     )
+
+
+def _task(
+    loss: str | Loss | None, network: str | Path | nn.Module | Segmentation | None, task: str | Task | None
+) -> Task:
+    if task is not None and not isinstance(task, str):
+        if loss is not None or network is not None:
+            raise InputError("A task has its loss and its network: leave them out, or the task.")
+        return task
+    segmentation = None if network is None else segmentation_by(network)
+    if segmentation is not None and loss is not None and not isinstance(loss, str):
+        raise InputError("A loss of your own on the outputs of a network is part of promask.tasks.Segmentation.")
+    for_network = task == SEGMENTATION or (task is None and segmentation is not None)
+    return make_task(loss or (SEGMENTATION if for_network else "mse"), segmentation)
+
+
+def _about_network(
+    network: Any, segmentation: Segmentation | None, config: Config, finetuned: bool
+) -> dict[str, Any] | None:
+    if config.network is None:
+        return None
+    names = segmentation.classes.names if segmentation is not None and segmentation.classes is not None else None
+    return {
+        "file": str(Path(network).absolute()) if isinstance(network, str | Path) else None,
+        "classes": names,
+        "finetuned": finetuned,
+    }
+
+
+def _to_learn_from(data: SampleSet, task: Task) -> tuple[SampleSet, SampleSet | None]:
+    """The samples to learn from, and, where a network judges, others that decide whether what was learned is kept.
+
+    They are other patients, and the same that said when to stop training the network.
+    """
+    if not task.needs_labels or len(data) < FEWEST_TO_SPLIT:
+        return data, None
+    (learning, _), (validation, _) = (choose_part(data, part, usual=part) for part in ("train", "test"))
+    return learning, validation
 
 
 def _device(name: str) -> torch.device:
@@ -116,10 +163,6 @@ def _device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"The device {name!r} cannot be used here: {str(error).splitlines()[0]}.") from error
     return device
-
-
-def _result(values: Units, dimensions: int) -> Units:
-    return centred(values, dimensions).to("cpu", torch.float32).contiguous()
 
 
 def _history(ensemble: Ensemble) -> dict[str, Any]:

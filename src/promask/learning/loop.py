@@ -12,11 +12,13 @@ from promask import schedules
 from promask.config import Config
 from promask.fourier import fft_order
 from promask.learning.batches import Samples
+from promask.learning.finetuning import Finetuning
 from promask.learning.start import Start
-from promask.learning.step import Task, backpropagate
+from promask.learning.step import backpropagate
 from promask.patterns import Pattern
 from promask.projection import project
 from promask.rules import RULES, Conditions
+from promask.tasks import Task
 from promask.types import UnitMask, Units
 
 STEADY = 0.002
@@ -73,10 +75,11 @@ def optimise(
     start: Start,
     member: int = 0,
     on_step: OnStep | None = None,
+    finetuning: Finetuning | None = None,
 ) -> tuple[Units, History]:
     """Learn the probabilities of one member, in FFT order, from its own start, updates and random numbers.
 
-    A single image is a data set of one.
+    A single image is a data set of one. With `finetuning`, the network of the task is trained on at the same time.
     """
     like = samples.like
     target = pattern.budget(config.acceleration)
@@ -98,6 +101,7 @@ def optimise(
     order = generator(config.seed, member, "batches")
     watch = ModeWatch(target, config.patience)
     history = History()
+    weights = finetuning.weights if finetuning is not None else ()
 
     with closing(samples.batches(config.batch_size, config.samples, order)) as batches:
         for step in range(1, config.steps + 1):
@@ -105,14 +109,18 @@ def optimise(
             total = torch.zeros((), dtype=like.dtype, device=like.device)
             for piece in next(batches):
                 masks = rule.draw(len(piece.targets))
-                result = backpropagate(masks, piece, pattern, task)
+                result = backpropagate(masks, piece, pattern, task, weights)
                 rule.observe(masks, result.gradients, piece.spectra)
+                if finetuning is not None:
+                    finetuning.observe(result.of_weights)
                 total += result.loss
             loss = float(total) / (config.batch_size * config.samples)
             if not math.isfinite(loss):
                 raise FloatingPointError(
                     f"The loss became {loss} at step {step}: are the values of the images too large?"
                 )
+            if finetuning is not None:
+                finetuning.step(config.batch_size * config.samples)
             budget = schedules.budget(
                 step,
                 config.steps,

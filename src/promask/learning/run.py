@@ -7,18 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_model
+from torch import nn
 
 from promask.config import Config
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
 from promask.files import check_writable, read_array, replacing_folder, save_array, save_text
 from promask.patterns import Pattern
+from promask.segmentation.network import SegmentationNetwork, is_network
 from promask.types import Mask, Masks, Units
 
 FORMAT = 2
 """The version of the run folder's layout."""
+NETWORK = "network.safetensors"
+"""The file of a network that was trained on."""
 CONTENT = (
     "mask.npy",
+    NETWORK,
     "probabilities.npy",
     "variance.npy",
     "run.json",
@@ -45,6 +51,8 @@ class Run:
     variance: Units
     """Per unit, over the members."""
     about: Mapping[str, Any] = field(default_factory=dict)
+    network: nn.Module | None = None
+    """The network that was trained on while the mask was learned."""
 
     @property
     def probabilities(self) -> Units:
@@ -90,7 +98,8 @@ class Run:
             probabilities = _read_units(folder / "probabilities.npy", pattern)
             variance = _read_units(folder / "variance.npy", pattern)
             distribution = MaskDistribution(probabilities, pattern, record["budget"])
-            return Run(distribution, config, record["history"], variance, record["about"])
+            network = SegmentationNetwork.load(folder / NETWORK) if _holds_network(folder) else None
+            return Run(distribution, config, record["history"], variance, record["about"], network)
         except (KeyError, TypeError) as error:
             raise InputError(
                 f"{folder / 'run.json'} is not the record of a run: {error} is missing or wrong."
@@ -101,6 +110,10 @@ class Run:
         save_array(folder / "mask.npy", self.mask)
         save_array(folder / "probabilities.npy", self.probabilities)
         save_array(folder / "variance.npy", self.variance)
+        if isinstance(self.network, SegmentationNetwork):
+            self.network.save(folder / NETWORK)
+        elif self.network is not None:
+            save_model(self.network, str(folder / NETWORK))  # the weights alone
         record = {
             "format": FORMAT,
             "config": self.config.to_dict(),
@@ -156,6 +169,11 @@ def _read_json(folder: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or "format" not in record:
         raise InputError(f"{path} is not the record of a run.")
     return record
+
+
+def _holds_network(folder: Path) -> bool:
+    """Whether there is a network that promask can build; of another one there are the weights alone."""
+    return (folder / NETWORK).is_file() and is_network(folder / NETWORK)
 
 
 def _pattern(record: Mapping[str, Any]) -> Pattern:

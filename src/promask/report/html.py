@@ -58,7 +58,8 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
     )
     yield "Time", f"{run.about['seconds']:.1f} s for {run.config.members} x {run.config.steps} steps"
     if run.about.get("plain"):
-        yield "Mask", f"That of {run.about['plain']}: no learned one was better on the images to learn from"
+        judged = "the validation part" if data.get("validation") else "the images to learn from"
+        yield "Mask", f"That of {run.about['plain']}: what was learned is not better on {judged}"
     evaluation = run.about.get("evaluation")
     if evaluation:
         shown = [
@@ -67,6 +68,12 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
             if evaluation[name] is not None
         ]
         yield "Quality", f"{', '.join(shown)} on {evaluation['images']} images ({evaluation['part']})"
+        for name, found in evaluation.get("classes", {}).items():
+            if found["dice"] is not None:
+                scores = (
+                    f"Dice {found['dice']:.4f} (fully sampled {found['dice_full']:.4f}), IoU {found['iou']:.4f}"
+                )
+                yield f"Segmentation: {name}", scores
     yield "promask", str(run.about["versions"]["promask"])
 
 

@@ -7,7 +7,8 @@ import torch
 from promask.errors import InputError
 from promask.magnitude import magnitude
 from promask.metrics import structural_similarity, to_target_range
-from promask.types import Batch, ComplexImages, Images, Loss, Scalar
+from promask.tasks.task import checked
+from promask.types import Batch, ComplexImages, Images, Label, Loss, Sample, Scalar
 
 
 def mse(images: Images, targets: Images) -> Scalar:
@@ -35,6 +36,8 @@ class Reconstruction:
     ('l1', 'HuberLoss')
     """
 
+    needs_labels = False
+
     def __init__(self, loss: str | Loss) -> None:
         if isinstance(loss, str):
             if loss not in LOSSES:
@@ -43,11 +46,10 @@ class Reconstruction:
         else:
             self.name, self.loss = getattr(loss, "__name__", type(loss).__name__), loss
 
+    def label(self, sample: Sample) -> Label:
+        """None is needed."""
+        raise NotImplementedError
+
     def __call__(self, images: ComplexImages, batch: Batch) -> Scalar:
         """The loss of the reconstructed images of a batch."""
-        value = self.loss(magnitude(images), batch.targets)
-        if not isinstance(value, torch.Tensor) or value.ndim != 0 or not value.requires_grad:
-            raise InputError(
-                f"The loss {self.name} must return a scalar tensor that depends on its first argument."
-            )
-        return value
+        return checked(self.loss(magnitude(images), batch.targets), self.name)

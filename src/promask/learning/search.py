@@ -1,0 +1,116 @@
+"""The search for a mask: the members, and a look at masks that need no learning."""
+
+import copy
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from promask.config import PRESETS, Config
+from promask.distribution import MaskDistribution
+from promask.fourier import centred
+from promask.learning.batches import Samples
+from promask.learning.ensemble import Ensemble, optimise_members
+from promask.learning.finetuning import Finetuning
+from promask.learning.loop import OnStep, generator
+from promask.learning.plain import JUDGES, LOOKED_AT, best_units, mean_loss, plain_masks
+from promask.learning.start import Start, starting_probabilities
+from promask.patterns import Pattern
+from promask.tasks import Mixture, Reconstruction, Task, networks_frozen, segmentation_in, with_network
+from promask.types import UnitMask, Units
+
+LEARNED = "learned"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search ended with, centred."""
+
+    distribution: MaskDistribution
+    variance: Units
+    ensemble: Ensemble
+    plain: str | None = None
+    """The name of the plain mask that took the place of the learned one."""
+    network: nn.Module | None = None
+    """The network that was trained on, if one was and is better than the one that was given."""
+
+    @property
+    def finetuned(self) -> bool:
+        """Whether the network is another one than was given."""
+        return self.network is not None
+
+
+def search(
+    samples: Samples,
+    judges: Samples,
+    pattern: Pattern,
+    task: Task,
+    config: Config,
+    start: Start,
+    on_step: OnStep | None = None,
+) -> Found:
+    """Learn from samples; the judges, which may be the same, say whether a plain mask is better.
+
+    A network that is trained on is a copy: the one that was given stays as it is.
+    """
+    budget, dimensions = pattern.budget(config.acceleration), len(pattern.free)
+    plain = plain_masks(samples, pattern, budget, config.centre)
+    finetuning = _finetuning(task, config)
+    with networks_frozen(task):
+        if isinstance(task, Mixture):
+            units = [mean_loss(plain["energy"], samples, pattern, term.task) for term in task.terms]
+            task = task.in_units_of(units)
+        tuned = task if finetuning is None else with_network(task, finetuning.network)
+        ensemble = optimise_members(samples, pattern, tuned, config, start, on_step, finetuning)
+        distribution = MaskDistribution(_result(ensemble.probabilities, dimensions), pattern, budget)
+        found = Found(distribution, _result(ensemble.variance, dimensions), ensemble)
+        if config.rule == "published":  # left as it is
+            return replace(found, network=None if finetuning is None else finetuning.network)
+        masks = {LEARNED: pattern.restrict(distribution.mode()), **plain}
+        if segmentation_in(task) is not None:
+            masks["mse"] = _for_images(samples, pattern, config)
+            if config.init not in ("energy", "uniform"):
+                given = centred(start(generator(config.seed, 0, "start")), dimensions)
+                masks["start"] = best_units(given, pattern, budget, config.centre)
+        tasks = [tuned, task] if finetuning is not None else [task]
+        losses = {
+            (name, place): mean_loss(units, judges, pattern, each, JUDGES if task.needs_labels else LOOKED_AT)
+            for place, each in enumerate(tasks)
+            for name, units in masks.items()
+        }
+    known = {which: loss for which, loss in losses.items() if not math.isnan(loss)}
+    if not known:
+        raise FloatingPointError("The loss of every mask became nan: are the values of the images too large?")
+    name, place = min(known, key=known.__getitem__)
+    found = replace(found, network=finetuning.network if finetuning is not None and place == 0 else None)
+    if name == LEARNED:
+        return found
+    return replace(
+        found,
+        distribution=replace(distribution, probabilities=masks[name].to(torch.float32)),
+        variance=torch.zeros_like(found.variance),
+        plain=name,
+    )
+
+
+def _for_images(samples: Samples, pattern: Pattern, config: Config) -> UnitMask:
+    """The mask that is learned for the image itself, with the settings that images have."""
+    usual = {**PRESETS["default"], "task": "reconstruction", "loss": "mse", "finetune": False, "members": 1}
+    for_images = replace(config, **usual)
+    start = starting_probabilities("energy", samples, pattern)
+    ensemble = optimise_members(samples, pattern, Reconstruction("mse"), for_images, start)
+    probabilities = _result(ensemble.probabilities, len(pattern.free))
+    return pattern.restrict(MaskDistribution(probabilities, pattern, pattern.budget(config.acceleration)).mode())
+
+
+def _finetuning(task: Task, config: Config) -> Finetuning | None:
+    """A copy of the network of a task that is trained on, if that was asked for."""
+    segmentation = segmentation_in(task)
+    if not config.finetune or segmentation is None:
+        return None
+    return Finetuning(copy.deepcopy(segmentation.network), config.network_rate)
+
+
+def _result(values: Units, dimensions: int) -> Units:
+    return centred(values, dimensions).to("cpu", torch.float32).contiguous()
