@@ -34,6 +34,9 @@ def test_the_benchmark_runs(tmp_path):
     assert record["scaling"]["sizes"] == [64, 128]
     assert record["volume"]["shape"] == [16, 16, 8]
     assert "this / Fourier floor" in shown
+    assert record["network"]["images"] == 32
+    assert all(record["network"][kind] > 0 for kind in ("bare", "gradient", "shape"))
+    assert "of the bare network" in shown
 
 
 # The alternatives to the default rule

@@ -9,6 +9,7 @@ import scipy.stats
 from comparisons import compared, row, tiny_comparison
 from promask.experiments.bootstrap import Advantage, advantages, paired_interval
 from promask.experiments.tables import markdown
+from promask.headings import METRICS
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +124,7 @@ def test_advantage_is_over_the_best_that_is_as_free_or_less(tiny):
     ],
 )
 def test_better_means_that_the_whole_interval_says_so(metric, interval, better):
-    assert Advantage("promask", 4, metric, "energy", 0.0, interval).better is better
+    assert Advantage("promask", 4, metric, "energy", 0.0, interval, METRICS[metric].sign).better is better
 
 
 def test_one_image_has_no_interval():

@@ -15,6 +15,7 @@ from promask.experiments.entries import quality_entries
 from promask.experiments.figures import quality_over_acceleration
 from promask.experiments.latex import escaped, latex
 from promask.experiments.tables import markdown, masks_csv, records, summary_csv
+from promask.headings import METRICS
 from promask.showing import comparison_tables
 from promask.terminal import output
 
@@ -96,9 +97,9 @@ def test_the_sentence_is_that_of_the_convention(tiny):
 
 def test_what_prints_alike_is_equally_good():
     rows = [row("a", [[30.001]]), row("b", [[30.004]]), row("c", [[29.9]])]
-    assert [entries["psnr"].best for entries in quality_entries(rows)] == [True, True, False]
+    assert [entries["psnr"].best for entries in quality_entries(rows, METRICS)] == [True, True, False]
     rows = [row("a", [[30]], nmse=[[0.02]]), row("b", [[30]], nmse=[[0.01]])]
-    assert [entries["nmse"].best for entries in quality_entries(rows)] == [False, True]
+    assert [entries["nmse"].best for entries in quality_entries(rows, METRICS)] == [False, True]
 
 
 def columns_of(line):

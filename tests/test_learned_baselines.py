@@ -6,14 +6,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from comparisons import heart_network, hearts
 from helpers import smooth_images
 from promask.baselines import Problem, baseline_mask
 from promask.baselines.unet import Correction
 from promask.data import ArraySet
+from promask.errors import InputError
 from promask.fourier import to_image, to_kspace
 from promask.learning.batches import Samples
 from promask.patterns import Pattern
-from promask.tasks import LOSSES, Reconstruction
+from promask.segmentation.losses import dice_cross_entropy
+from promask.tasks import LOSSES, Reconstruction, Segmentation
 
 # The package holds functions of these names, too.
 energy, greedy, igs, loupe = (
@@ -49,7 +52,7 @@ def test_igs_adds_the_line_of_steepest_descent(loss, phase):
             for step in steps
         ]
         slopes = torch.tensor(slopes).masked_fill(lines > 0, torch.inf)
-        lines = igs.igs(Problem(pattern, 12 / count, data, loss=loss)).double()
+        lines = igs.igs(Problem(pattern, 12 / count, data, task=Reconstruction(loss))).double()
         assert lines.sum() == count
         # Twins of a Hermitian spectrum are worth the same.
         assert slopes[lines > 0].min() < slopes.min() + 1e-3 * slopes.min().abs()
@@ -92,7 +95,7 @@ def test_sizes_grow_to_the_last(first, more, sweeps):
 @pytest.mark.parametrize("phase", [True, False])
 def test_greedy_is_not_worse_than_where_it_starts(loss, free, phase):
     data, pattern = a_set(3, 2, (16, 12), phase=phase), Pattern((16, 12), free)
-    problem = Problem(pattern, 3, data, loss=loss, centre=2)
+    problem = Problem(pattern, 3, data, task=Reconstruction(loss), centre=2)
     before, after = energy.energy(problem), greedy.greedy(problem)
     assert loss_of(after, data, pattern, loss) <= loss_of(before, data, pattern, loss)
     assert after[problem.block()].all()
@@ -113,9 +116,48 @@ def test_swaps_find_the_best_lines(seed, phase):
 
 def test_greedy_looks_a_bounded_number_of_times(monkeypatch):
     data, pattern = a_set(2, 1, (16, 12)), Pattern((16, 12), (0, 1))
-    problem = Problem(pattern, 3, data, loss="ssim")
+    problem = Problem(pattern, 3, data, task=Reconstruction("ssim"))
     monkeypatch.setattr(greedy, "LOOKS", 0)
     assert torch.equal(greedy.greedy(problem), energy.energy(problem))
+
+
+# Through a network
+
+
+@pytest.mark.parametrize(("make", "free"), [(igs.igs, (1,)), (igs.igs, (0, 1)), (greedy.greedy, (0, 1))])
+def test_masks_for_a_network(make, free):
+    """Lower in its loss than those for the image, and the network stays as it is."""
+    network = heart_network(steps=25)
+    noisy = torch.nn.Sequential(torch.nn.Dropout(0.5), network).train()
+    images, labels = (torch.from_numpy(each) for each in hearts(6))
+    data, pattern = ArraySet(images[:, None], "hearts", labels), Pattern((24, 20), free)
+    weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    tasks = Segmentation(noisy, classes=network.classes), Segmentation(network), None
+    for_it, without_noise, for_images = (
+        baseline_mask(make.__name__, data, pattern, 3, task=task) for task in tasks
+    )
+    assert torch.equal(for_it, without_noise)
+    assert pattern.restrict(for_it).sum() == pattern.budget(3)
+    assert network_loss(for_it, network, images, labels) <= network_loss(for_images, network, images, labels)
+    assert (for_it != for_images).any()
+    assert all(module.training for module in noisy.modules())
+    assert all(parameter.requires_grad for parameter in noisy.parameters())
+    assert all(torch.equal(weights[name], tensor) for name, tensor in network.state_dict().items())
+
+
+def network_loss(mask, network, images, labels):
+    with torch.no_grad():
+        filled = to_image(to_kspace(images, (-2, -1)) * mask, (-2, -1)).abs()
+        return float(dice_cross_entropy(network(filled[:, None]), labels, network.classes))
+
+
+def test_loupe_needs_a_loss_of_images():
+    images, labels = (torch.from_numpy(each) for each in hearts(2))
+    data, task = ArraySet(images[:, None], "hearts", labels), Segmentation(heart_network())
+    with pytest.raises(
+        InputError, match="from a loss of images, and not from segmentation: choose one of mse, l1"
+    ):
+        baseline_mask("loupe", data, Pattern((24, 20), (0, 1)), 3, task=task)
 
 
 # LOUPE
@@ -145,12 +187,13 @@ def test_loupe_learns(loss, monkeypatch):
     """Every logit and the network move, the loss falls, and the mask is better than a random one."""
     monkeypatch.setattr(loupe, "STEPS", 60)
     data, pattern = a_set(6, 2, (16, 20), dtype=torch.complex64), Pattern((16, 20), (0, 1))
-    problem = Problem(pattern, 4, data, loss=loss)
+    task = Reconstruction(loss)
+    problem = Problem(pattern, 4, data, task=task)
     probabilities = loupe.Probabilities(problem)
-    losses = loupe.train(probabilities, Samples(data, torch.device("cpu")), problem)
+    losses = loupe.train(probabilities, Samples(data, torch.device("cpu")), problem, task)
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
     assert (probabilities.logits != 0).all()
-    learned, random = (baseline_mask(name, data, pattern, 4, loss=loss) for name in ("loupe", "random"))
+    learned, random = (baseline_mask(name, data, pattern, 4, task=task) for name in ("loupe", "random"))
     assert loss_of(learned, data, pattern) < 0.6 * loss_of(random, data, pattern)
 
 

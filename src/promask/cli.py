@@ -3,13 +3,14 @@
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.options import (
     Axis,
     Convention,
@@ -22,7 +23,8 @@ from promask.options import (
     with_options_repeated,
     with_reading,
 )
-from promask.showing import metrics_table, show_comparison, show_run, show_stability
+from promask.segment_cli import app as segment
+from promask.showing import metrics_table, quality_tables, show_comparison, show_run, show_stability
 from promask.terminal import (
     cells_told,
     count,
@@ -41,6 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(segment, name="segment")
 INTERRUPTED = 130
 BASELINES_HELP = (
     "Drawn: random, centre, equispaced, gaussian, poisson, radial; by the data: energy, igs, greedy, loupe; "
@@ -61,11 +64,37 @@ def learn(
         str | None, setting("1d|2d|3d", "How many axes of k-space are free; 1d: lines.", "2d")
     ] = None,
     axis: Axis = None,
-    loss: Annotated[str | None, setting("mse|l1|ssim", "What a good image is.", "mse")] = None,
+    task: Annotated[
+        str | None,
+        setting(
+            "TASK",
+            "What the images are for: reconstruction or segmentation.",
+            "segmentation with a network",
+        ),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        setting(
+            "LOSS",
+            "What a good image is: mse, l1, ssim, segmentation, or a sum: '0.5*segmentation + 0.5*mse', each as a "
+            "share of its value at the energy mask.",
+            "mse; segmentation with a network",
+        ),
+    ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The network that segments: see promask segment train.", show_default=False
+        ),
+    ] = None,
+    finetune: Annotated[
+        bool, typer.Option("--finetune", metavar="", help="Train the network on while the mask is learned.")
+    ] = False,
+    network_rate: Annotated[float | None, setting("RATE", "The learning rate of --finetune.", "1e-4")] = None,
     preset: Annotated[str, typer.Option(metavar="default|paper", help="Settings to start from.")] = "default",
-    steps: Annotated[int | None, setting("N", "Steps of the optimisation.", "100; paper: 2500")] = None,
-    batch_size: Annotated[int | None, setting("N", "Images per step.", "16; paper: 32")] = None,
-    samples: Annotated[int | None, setting("N", "Masks drawn per image and step.", "1; paper: 4")] = None,
+    steps: Annotated[int | None, setting("N", "Steps; with a network 5 rounds.", "100; paper: 2500")] = None,
+    batch_size: Annotated[int | None, setting("N", "Images per step; with a network 48.", "16; paper: 32")] = None,
+    samples: Annotated[int | None, setting("N", "Masks per image and step.", "1; paper: 4")] = None,
     members: Annotated[int | None, setting("N", "Independent runs to average over.", "1; paper: 10")] = None,
     init: Annotated[
         str | None,
@@ -107,12 +136,17 @@ def learn(
     from promask.learning.learn import learn as learn_mask
     from promask.learning.run import check_destination
     from promask.report import write_report
+    from promask.segmentation.network import SegmentationNetwork
 
     options = {
         "acceleration": accel,
         "pattern": pattern,
         "axis": axes(axis),
+        "task": task,
         "loss": loss,
+        "network": None if network is None else str(network),
+        "finetune": finetune or None,
+        "network_rate": network_rate,
         "steps": steps,
         "batch_size": batch_size,
         "samples": samples,
@@ -137,7 +171,9 @@ def learn(
         prepared(choose_part(data_set, other_part, usual="test")[0], bar.on_file)  # what is bad is found now
         run = learn_mask(data_set, preset=preset, on_step=bar.on_step, on_file=bar.on_file, **settings)
         run.save(out)  # before anything else can go wrong
-        run = run.noting(evaluation=evaluate(run.mask, data_set, other_part, bar.on_file).summary())
+        judge = run.network if isinstance(run.network, SegmentationNetwork) else whole_config.network
+        evaluation = evaluate(run.mask, data_set, other_part, bar.on_file, network=judge)
+        run = run.noting(evaluation=evaluation.summary())
     run.save(out)
     write_report(run, out)
     show_run(run, out, as_json)
@@ -151,13 +187,16 @@ def evaluate(
         typer.Argument(metavar="MASK_OR_RUN", help="A run folder, or a mask: .npy, .mat, .cfl, .png, .csv, .h5."),
     ],
     data: Data,
+    network: Annotated[
+        Path | None, setting("FILE", "Also measure what this network finds: Dice and IoU.", "that of the run")
+    ] = None,
     part: Part = None,
     convention: Convention = "paper",
     as_json: Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Measure the image quality that a mask gives.
+    """Measure the image quality that a mask gives, and what a network finds in the images.
 
     A run is measured on what it did not see of its data, which are read as they were when it was learned, unless
     options say otherwise.
@@ -170,21 +209,25 @@ def evaluate(
     from promask.learning.run import Run
 
     settings: dict[str, Any] = {}
-    if (mask / "run.json").is_file():
-        part, settings = _unseen(Run.load(mask), data, part)
-    settings |= reading
     with progress_bar() as bar, warnings_as_sentences():
-        result = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, convention, **settings)
+        if (mask / "run.json").is_file():
+            run = Run.load(mask)
+            part, settings = _unseen(run, data, part)
+            network = network or _own_network(run, mask)
+        settings |= reading
+        result = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, convention, network, **settings)
     summary = result.summary()
     if as_json:
         print_json(summary)
     else:
-        output.print(metrics_table({str(mask): summary}))
+        output.print(*quality_tables({str(mask): summary}), sep="\n")
         volumes = f" in {count(len(result.psnr), 'volume')}" if result.of == "volume" else ""
         output.print(
             f"{count(result.images, 'sample')}{volumes} of {data} ({result.part}), zero-filled. "
             f"{find_convention(convention).sentence}"
         )
+        if result.segmented:
+            output.print(f"Dice and IoU of what {network} finds; an image counts for a class that is in it.")
 
 
 @app.command()
@@ -285,13 +328,24 @@ def compare(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for tables, masks and figures.")],
     methods: Annotated[
         list[str] | None,
-        setting("NAMES", "Such as promask promask:1d igs:2d:ssim energy: a name, a pattern, a loss.", "all"),
+        setting("NAMES", "Such as promask promask:1d igs:2d:ssim energy: a name, a pattern, a loss.", "the usual"),
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="Masks of each random baseline.")] = 10,
     learned_seeds: Annotated[
         int | None, setting("N", "Masks of each method that learns from a random start.", "as --seeds, at most 5")
     ] = None,
-    loss: Annotated[str, typer.Option(metavar="mse|l1|ssim", help="What methods that learn minimise.")] = "mse",
+    task: Annotated[
+        str,
+        typer.Option(metavar="reconstruction|segmentation", help="What masks are compared by."),
+    ] = "reconstruction",
+    network: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="For a segmentation: a network of promask segment train."),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        setting("mse|l1|ssim|segmentation", "What methods that learn minimise.", "by the task: mse, segmentation"),
+    ] = None,
     convention: Convention = "paper",
     centre: Annotated[
         int | None,
@@ -304,6 +358,8 @@ def compare(
     reading: dict[str, Any],
 ) -> None:
     """Compare methods at several accelerations, on images that no mask was made from: the paper's Table 1.
+
+    With --task segmentation and a network it is Table 2: by the Dice and the IoU of what the network finds.
 
     Interrupted and started again with the same command, it goes on where it was; so does it with more methods,
     accelerations or seeds.
@@ -321,6 +377,8 @@ def compare(
             out=out,
             seeds=seeds,
             learned_seeds=learned_seeds,
+            task=task,
+            network=network,
             convention=convention,
             loss=loss,
             centre=centre,
@@ -438,6 +496,28 @@ def _unseen(run: "Run", data: str, part: str | None) -> tuple[str | None, dict[s
     if not _same_data(run.about["data"]["source"], data):
         return part, {name: settings[name] for name in ("kspace", "volumes", "size")}
     return part or OTHER_PART[run.about["data"]["part"]], settings
+
+
+def _own_network(run: "Run", folder: Path) -> Path | None:
+    """The network that a run was learned for: beside it, or where it was then."""
+    from promask.segmentation.network import is_network
+
+    about = run.about.get("network")
+    if not isinstance(about, dict):
+        return None
+    beside, then = folder / "network.safetensors", Path(about["file"]) if about.get("file") else None
+    if beside.is_file() and is_network(beside):
+        return beside
+    if then is not None and then.is_file():
+        return then
+    where = "is not in a file" if then is None else f"is not at {then} any more"
+    warnings.warn(
+        f"The network that {folder} was learned for {where}: without --network FILE, only the images are "
+        f"measured.",
+        InputWarning,
+        stacklevel=2,
+    )
+    return None
 
 
 def _same_data(one: str, other: str) -> bool:

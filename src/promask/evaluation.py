@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,10 +15,36 @@ from promask.fourier import fft_order, space_axes, spectrum
 from promask.magnitude import magnitude
 from promask.reading import Reading
 from promask.recon import zero_filled
-from promask.types import AnyArray, Mask, SampleSet, Targets
+from promask.segmentation.network import SegmentationNetwork
+from promask.segmentation.scores import Overlap, overlap_of
+from promask.tasks import Segmentation, frozen, segmentation_by
+from promask.types import AnyArray, Logits, Mask, SampleSet, Targets
 
 CHUNK = 8
 """Images reconstructed at a time; with more of them, their intermediate results leave the cache."""
+
+
+@dataclass(frozen=True)
+class Segmented:
+    """How well a network finds each class in every image: with the mask, and fully sampled."""
+
+    classes: tuple[str, ...]
+    with_mask: Overlap
+    full: Overlap
+
+    def summary(self) -> dict[str, Any]:
+        """Means over the classes of an image, and then over the images; and those of each class."""
+        result: dict[str, Any] = {}
+        by_class: dict[str, dict[str, float | None]] = {name: {} for name in self.classes}
+        for metric in ("dice", "iou"):
+            for name, found in ((metric, self.with_mask), (f"{metric}_full", self.full)):
+                values: torch.Tensor = getattr(found, metric)
+                result[name] = _known(values.nanmean(1).nanmean())
+                for of_class, mean in zip(by_class.values(), values.nanmean(0), strict=True):
+                    of_class[name] = _known(mean)
+            full = result[f"{metric}_full"]
+            result[f"{metric}_kept"] = result[metric] / full if full else None
+        return {**result, "classes": by_class}
 
 
 @dataclass(frozen=True)
@@ -33,6 +60,8 @@ class Evaluation:
     convention: str
     of: str
     """What each value of a metric belongs to: `image` or `volume`."""
+    segmented: Segmented | None = None
+    """What a network finds, if there is one."""
 
     def summary(self) -> dict[str, Any]:
         """Means over images or volumes; None where a metric is not defined (SSIM of images below 7 pixels)."""
@@ -40,7 +69,8 @@ class Evaluation:
         means = {name: sum(getattr(self, name)) / count for name in ("psnr", "ssim", "nmse")}
         finite = {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention")}
-        return {**finite, **about, **({"volumes": count} if self.of == "volume" else {})}
+        volumes = {"volumes": count} if self.of == "volume" else {}
+        return {**finite, **(self.segmented.summary() if self.segmented else {}), **about, **volumes}
 
 
 def evaluate(
@@ -49,25 +79,30 @@ def evaluate(
     part: str | None = None,
     on_file: OnFile | None = None,
     convention: str = "paper",
+    network: str | Path | SegmentationNetwork | Segmentation | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Zero-filled reconstructions with a centred mask, (*space), against the fully sampled images.
 
     Held-out samples are used if the data set tells its subjects, and all of them otherwise; `part` chooses.
     The convention, `paper` or `fastmri`, says how quality is measured; a volume of fastMRI's is here all slices of
-    a subject, or a sample with three axes. Further settings are those of `Reading`, for files.
+    a subject, or a sample with three axes. With a network, a file or an object, the summary also has the Dice and
+    the IoU of what it finds in the reconstructions, and the share of what it finds in the fully sampled images.
+    Further settings are those of `Reading`, for files.
     """
     rule = find_convention(convention)
+    task = None if network is None else measurable(network)
     mask = torch.as_tensor(mask)
     whole = load(data, Reading(**{"volumes": mask.ndim == 3, **settings}))
     chosen, part = choose_part(whole, part, usual="test")
     mask = check_mask(mask, whole)
     chosen = prepared(chosen, on_file)
-    indices = range(len(chosen))
+    if task is not None:
+        task.check(chosen)
     quality = rule.measure(
         Measured(
-            chunks=[indices[start : start + CHUNK] for start in indices[::CHUNK]],
-            volumes=chosen.groups if mask.ndim == 2 else list(map(str, indices)),
+            chunks=_chunks(chosen),
+            volumes=chosen.groups if mask.ndim == 2 else list(map(str, range(len(chosen)))),
             targets=lambda chunk: _judged(_images(chosen, chunk), chosen),
             pairs=lambda chunk: reconstruct(mask, chosen, chunk),
         )
@@ -81,6 +116,7 @@ def evaluate(
         part=part,
         convention=convention,
         of=rule.of,
+        segmented=None if task is None else _segmented(task, chosen, mask),
     )
 
 
@@ -96,6 +132,45 @@ def reconstruct(mask: Mask, data: SampleSet, indices: range) -> tuple[Targets, T
     spectra = spectrum(images, space_axes(mask.ndim))
     filled = zero_filled(spectra, fft_order(mask, mask.ndim), mask.ndim)
     return _judged(filled, data), _judged(images, data)
+
+
+def measurable(network: str | Path | SegmentationNetwork | Segmentation) -> Segmentation:
+    """The task of a network, which is a file or an object; its classes must be known."""
+    task = segmentation_by(network)
+    if task.classes is None:
+        raise InputError("To be measured, a network needs classes: give Segmentation the classes of its outputs.")
+    return task
+
+
+def segmented(task: Segmentation, data: SampleSet, mask: Mask | None) -> Overlap:
+    """What a network finds in zero-filled magnitude images, or, without a mask, in the fully sampled ones."""
+    classes = task.classes
+    assert classes is not None
+    found = []
+    for indices in _chunks(data):
+        labels = torch.stack([data.geometry.judged(classes.label(data[index])) for index in indices])
+        found.append(overlap_of(outputs(task, seen(mask, data, indices)), labels, classes))
+    return Overlap(torch.cat([each.dice for each in found]), torch.cat([each.iou for each in found]))
+
+
+def seen(mask: Mask | None, data: SampleSet, indices: range) -> Targets:
+    """Zero-filled magnitude images, or, without a mask, the fully sampled ones: the part that is judged."""
+    return _judged(_images(data, indices), data) if mask is None else reconstruct(mask, data, indices)[0]
+
+
+def outputs(task: Segmentation, images: Targets) -> Logits:
+    """What the network of a task makes of magnitude images, in evaluation mode; it is as it was afterwards."""
+    parameter = next(task.network.parameters(), images)
+    with frozen(task.network), torch.no_grad():
+        logits: torch.Tensor = task.network(images.to(parameter.device)).cpu()
+    assert task.classes is not None
+    wanted = (len(images), task.classes.outputs, *images.shape[2:])
+    if tuple(logits.shape) != wanted:
+        raise InputError(
+            f"For {len(task.classes)} classes, the outputs of the network must have shape {list(wanted)}, but "
+            f"have {list(logits.shape)}."
+        )
+    return logits
 
 
 def check_mask(values: AnyArray, data: SampleSet) -> Mask:
@@ -115,6 +190,20 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
     if not values[tuple(slice(*ends) for ends in data.geometry.extent)].any():
         raise InputError("The mask acquires nothing.")
     return values
+
+
+def _segmented(task: Segmentation, data: SampleSet, mask: Mask) -> Segmented:
+    assert task.classes is not None
+    return Segmented(task.classes.names, segmented(task, data, mask), segmented(task, data, None))
+
+
+def _chunks(data: SampleSet) -> list[range]:
+    indices = range(len(data))
+    return [indices[start : start + CHUNK] for start in indices[::CHUNK]]
+
+
+def _known(mean: torch.Tensor) -> float | None:
+    return float(mean) if mean.isfinite() else None
 
 
 def _images(data: SampleSet, indices: range) -> AnyArray:

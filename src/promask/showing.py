@@ -20,8 +20,13 @@ COLUMNS = (
     *((name, metric.heading, metric.style, metric.style) for name, metric in METRICS.items()),
 )
 """The columns of a table of masks: name, heading, and how values and their spread are written."""
-PLAIN = {"energy": "largest energy", "centre": "the central block"}
-"""The masks that need no learning."""
+PLAIN = {
+    "energy": "largest energy",
+    "centre": "the central block",
+    "mse": "what is learned for the squared error",
+    "start": "the start",
+}
+"""The masks that a learned one is compared with at the end."""
 PIXEL_STD = ("pixel_std", "pixel ±", ".2%", "")
 
 
@@ -43,7 +48,7 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
         return
     noun = "volume" if run.config.volumes else "image"
     held_out = "held out" if evaluation["part"] != about["data"]["part"] else "the same that it was learned from"
-    output.print(metrics_table({"learned": evaluation}))
+    output.print(*quality_tables({"learned": evaluation}), sep="\n")
     data = about["data"]
     size = " x ".join(map(str, data["shape"][1:] if data["shape"][0] == 1 else data["shape"]))
     subjects = f" of {count(data['groups'], 'subject')}" if data["groups"] > 1 else ""
@@ -56,9 +61,10 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
     if stopped:
         output.print(f"Stopped after {max(stopped)} of {run.config.steps} steps: the mask no longer changed.")
     if about.get("plain"):
-        output.print(
-            f"The mask is that of {PLAIN[about['plain']]}: on the images to learn from, no learned one was better."
-        )
+        judged = "the validation part" if data.get("validation") else "the images to learn from"
+        output.print(f"The mask is that of {PLAIN[about['plain']]}: on {judged}, what was learned is not better.")
+    if run.config.finetune and run.network is None:
+        output.print("The network that was trained on is not better on the validation part: the given one stays.")
     output.print(f"The run is in {out}: open {out / 'report.html'}")
 
 
@@ -94,15 +100,11 @@ def show_comparison(comparison: "Comparison", out: Path, as_json: bool) -> None:
         return
     output.print(*comparison_tables(comparison), sep="\n")
     output.print(f"Tables, masks and figures are in {out}:")
-    for name in (
-        "table.md",
-        "table.tex",
-        "table.csv",
-        "differences.csv",
-        "figures/quality.png",
-        "figures/reconstructions.png",
-    ):
+    pictures = ("quality", "reconstructions", *(["contours"] if comparison.full else []))
+    for name in ("table.md", "table.tex", "table.csv", "differences.csv"):
         output.print(f"  {out / name}")
+    for name in pictures:
+        output.print(f"  {out / 'figures' / f'{name}.png'}")
 
 
 def comparison_tables(comparison: "Comparison") -> "Iterator[Table | str]":
@@ -111,22 +113,23 @@ def comparison_tables(comparison: "Comparison") -> "Iterator[Table | str]":
     from promask.experiments.bootstrap import advantages
     from promask.experiments.tables import about_differences, notes
 
-    headings = ["achieved", *(metric.heading for metric in METRICS.values()), "seconds", "masks"]
-    for acceleration in comparison.accelerations:
-        table = _table(entries.factor(acceleration), *headings)
-        rows = comparison.at(acceleration)
-        for row, of_row in zip(rows, entries.quality_entries(rows), strict=True):
-            cells = [Text(str(entry), style="bold" if entry.best else "") for entry in of_row.values()]
-            table.add_row(row.method, entries.achieved(row), *cells, entries.seconds(row), str(row.masks))
-        yield from (_uncut(table), "")
+    metrics = comparison.measure.metrics
+    for group, of_group in comparison.measure.groups():
+        headings = ["achieved", *(metric.heading for metric in of_group.values()), "seconds", "masks"]
+        for acceleration in comparison.accelerations:
+            table = _table(entries.heading(acceleration, group), *headings)
+            for row, of_row in entries.rows_with_full(comparison, acceleration, of_group):
+                cells = [Text(str(entry), style="bold" if entry.best else "") for entry in of_row.values()]
+                table.add_row(row.method, entries.achieved(row), *cells, entries.seconds(row), entries.masks(row))
+            yield from (_uncut(table), "")
     yield " ".join(notes(comparison))
     gained = advantages(comparison)
     for method in dict.fromkeys(each.method for each in gained):
         table = _table(f"{method} minus", "best other", "metric", "difference")
         for each in (each for each in gained if each.method == method):
             style = {True: "green", False: "red", None: ""}[each.better]
-            about = (entries.factor(each.acceleration), each.other, METRICS[each.metric].heading)
-            table.add_row(*about, Text(entries.difference(each), style=style))
+            about = (entries.factor(each.acceleration), each.other, metrics[each.metric].title)
+            table.add_row(*about, Text(entries.difference(each, metrics), style=style))
         yield from ("", _uncut(table))
     if gained:
         yield from ("", about_differences(comparison), "")
@@ -142,6 +145,30 @@ def _table(first: str, *others: str) -> Table:
 def _uncut(table: Table) -> Table:
     """As wide as it must be, on a terminal of any width."""
     table.width = output.measure(table, options=output.options.update(width=1000)).maximum
+    return table
+
+
+def quality_tables(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
+    """The image quality of each mask, and what a network finds, where one was asked."""
+    yield metrics_table(rows)
+    for name, row in rows.items():
+        if "classes" in row:
+            yield overlap_table(name, row)
+
+
+def overlap_table(name: str, summary: Mapping[str, Any]) -> Table:
+    """Dice and IoU of each class, and the mean over them, beside those of the fully sampled images."""
+    table = _table(name, "Dice", "fully sampled", "kept", "IoU", "fully sampled", "kept")
+    rows = dict(summary["classes"])
+    if len(rows) > 1:
+        rows["mean"] = summary
+    for of, values in rows.items():
+        cells = []
+        for metric in ("dice", "iou"):
+            found, full = values[metric], values[f"{metric}_full"]
+            cells += ["-" if value is None else f"{value:.4f}" for value in (found, full)]
+            cells.append(f"{found / full:.1%}" if full else "-")
+        table.add_row(of, *cells)
     return table
 
 

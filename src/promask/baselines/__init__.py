@@ -17,7 +17,8 @@ from promask.baselines.radial import radial
 from promask.baselines.random import random
 from promask.errors import InputError
 from promask.patterns import Pattern
-from promask.types import Loss, Mask, SampleSet, UnitMask
+from promask.tasks import Reconstruction, Task, networks_frozen
+from promask.types import Mask, SampleSet, UnitMask
 
 __all__ = ["BASELINES", "Baseline", "Problem", "baseline_mask", "check_available", "find_baseline"]
 
@@ -38,6 +39,8 @@ class Baseline:
     """Whether it minimises a loss, which takes a while."""
     exact: bool = True
     """Whether it keeps the budget; variants of the paper need not."""
+    images_only: bool = False
+    """Whether what it minimises must be a loss of images."""
     needs: str | None = None
     """A package that does not come with promask."""
 
@@ -60,7 +63,7 @@ BASELINES: Mapping[str, Baseline] = {
     "igs": Baseline(igs, usual="1d", learns=True),
     "igs-paper": Baseline(igs_paper, usual="1d", free=(1,), learns=True, exact=False),
     "greedy": Baseline(greedy, learns=True),
-    "loupe": Baseline(loupe, draws=True, learns=True),
+    "loupe": Baseline(loupe, draws=True, learns=True, images_only=True),
 }
 
 UNITS = {1: "lines", 2: "locations on two axes", 3: "locations on three axes"}
@@ -87,9 +90,12 @@ def baseline_mask(
     acceleration: float,
     seed: int = 0,
     centre: int | None = None,
-    loss: str | Loss = "mse",
+    task: Task | None = None,
 ) -> Mask:
-    """The mask of a baseline, (*space), centred, with exactly the budget, unless the baseline is not `exact`."""
+    """The mask of a baseline, (*space), centred, with exactly the budget, unless the baseline is not `exact`.
+
+    The task is what the images are for, for baselines that learn: a small mean squared error without a choice.
+    """
     baseline = find_baseline(name)
     check_available(name)
     if not 0 <= seed < 2**63:
@@ -98,4 +104,6 @@ def baseline_mask(
         made_of = " or ".join(UNITS[free] for free in baseline.free)
         possible = " or ".join(f"{free}d" for free in baseline.free)
         raise InputError(f"{name} masks are made of {made_of}: choose the pattern {possible}.")
-    return pattern.expand(baseline.make(Problem(pattern, acceleration, data, seed, centre, loss)))
+    problem = Problem(pattern, acceleration, data, seed, centre, task or Reconstruction("mse"))
+    with networks_frozen(problem.task):
+        return pattern.expand(baseline.make(problem))

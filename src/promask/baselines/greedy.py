@@ -14,9 +14,8 @@ from promask.baselines.problem import Problem
 from promask.baselines.whole_gradient import examples, whole_gradient
 from promask.fourier import centred
 from promask.learning.batches import Samples
-from promask.learning.step import Task
 from promask.patterns import Pattern
-from promask.tasks import Reconstruction
+from promask.tasks import Task
 from promask.types import UnitMask, Units
 
 IMAGES = 128
@@ -33,8 +32,8 @@ SIDE = 0.1
 
 def greedy(problem: Problem) -> UnitMask:
     """The units of most energy, and then swaps; the central block stays."""
-    samples = examples(problem.data, IMAGES)
-    return refined(energy(problem), problem.block(), samples, problem.pattern, Reconstruction(problem.loss))
+    samples = examples(problem.data, IMAGES, problem.task)
+    return refined(energy(problem), problem.block(), samples, problem.pattern, problem.task)
 
 
 def refined(units: UnitMask, always: UnitMask, samples: Samples, pattern: Pattern, task: Task) -> UnitMask:

@@ -8,7 +8,6 @@ import torch
 
 from promask.baselines.problem import Problem
 from promask.baselines.whole_gradient import examples, whole_gradient
-from promask.tasks import Reconstruction
 from promask.types import UnitMask
 
 IMAGES = 256
@@ -28,8 +27,8 @@ def igs_paper(problem: Problem) -> UnitMask:
 
 
 def _grown(problem: Problem, count: int) -> UnitMask:
-    pattern = problem.pattern
-    samples, task = examples(problem.data, IMAGES), Reconstruction(problem.loss)
+    pattern, task = problem.pattern, problem.task
+    samples = examples(problem.data, IMAGES, task)
     chosen = problem.block() | pattern.centre(1)
     sweeps = count if len(pattern.free) == 1 else SWEEPS
     for size in sizes(int(chosen.sum()), count, sweeps):

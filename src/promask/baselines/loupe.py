@@ -15,12 +15,13 @@ import torch
 from promask.baselines.problem import Problem
 from promask.baselines.unet import Correction
 from promask.data import prepared
+from promask.errors import InputError
 from promask.fourier import centred, fft_order
 from promask.learning.batches import Samples, index_batches
 from promask.magnitude import magnitude
 from promask.patterns import Pattern
 from promask.recon import zero_filled
-from promask.tasks import Reconstruction
+from promask.tasks import LOSSES, Reconstruction
 from promask.types import Batch, Scalar, UnitDraws, UnitMask, Units
 
 SLOPE, SAMPLE_SLOPE = 5.0, 12.0
@@ -35,9 +36,15 @@ SCALE_SAMPLES = 64
 
 def loupe(problem: Problem) -> UnitMask:
     """Exactly the budget: the units of largest probability."""
+    if not isinstance(problem.task, Reconstruction):
+        raise InputError(
+            f"loupe learns from a loss of images, and not from {problem.task.name}: "
+            f"choose one of {', '.join(LOSSES)}."
+        )
     probabilities = Probabilities(problem)
     if 0 < probabilities.share < 1:
-        train(probabilities, Samples(prepared(problem.data), torch.device("cpu")), problem)
+        samples = Samples(prepared(problem.data), torch.device("cpu"))
+        train(probabilities, samples, problem, problem.task)
     return problem.best(centred(probabilities().detach(), len(problem.pattern.free)))
 
 
@@ -76,9 +83,9 @@ def relaxed(probabilities: Units, count: int, generator: torch.Generator) -> Uni
     return torch.sigmoid(SAMPLE_SLOPE * (probabilities - uniform))
 
 
-def train(probabilities: Probabilities, samples: Samples, problem: Problem) -> list[float]:
+def train(probabilities: Probabilities, samples: Samples, problem: Problem, task: Reconstruction) -> list[float]:
     """Adapt the probabilities and a network to the data; the losses of all steps."""
-    pattern, task, generator = problem.pattern, Reconstruction(problem.loss), problem.generator()
+    pattern, generator = problem.pattern, problem.generator()
     network = Correction(len(pattern.shape), problem.seed)
     rates = ([probabilities.logits], LOGIT_RATE), (network.parameters(), NETWORK_RATE)
     optimiser = torch.optim.Adam([{"params": parameters, "lr": rate} for parameters, rate in rates])

@@ -1,11 +1,12 @@
 """What a mask is wanted for: the same question for every baseline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from promask.patterns import Pattern
-from promask.types import Loss, SampleSet, UnitMask, Units
+from promask.tasks import Reconstruction, Task
+from promask.types import SampleSet, UnitMask, Units
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Problem:
     seed: int = 0
     centre: int | None = None
     """The width of the central block that is always acquired and counted; None: what the baseline itself has."""
-    loss: str | Loss = "mse"
-    """What a good image is, for baselines that ask."""
+    task: Task = field(default_factory=lambda: Reconstruction("mse"))
+    """What the images are for, for baselines that ask."""
 
     @property
     def budget(self) -> int:

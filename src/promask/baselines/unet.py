@@ -1,15 +1,13 @@
 """A network that corrects zero-filled images: what it adds to their magnitude."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
+from promask.segmentation.network import padded
 from promask.types import ComplexImages, Images
 
 WIDTHS = (8, 16, 32, 64)
 """Channels; the image is halved between two of them."""
-SMALLEST = 16
-"""Along each axis, so that more than one location is left at the bottom of the network."""
 
 
 class Correction(nn.Module):
@@ -33,11 +31,3 @@ class Correction(nn.Module):
         parts = torch.view_as_real(filled.flatten(0, 1)).movedim(-1, 1)
         corrections = self.gain * self.network(padded(parts, 2 ** (len(WIDTHS) - 1)))
         return corrections[(..., *(slice(n) for n in space))].reshape(batch, channels, *space)
-
-
-def padded(images: Float[Tensor, "..."], multiple: int) -> Float[Tensor, "..."]:
-    """Images whose last values are repeated along each axis, up to a multiple."""
-    widths: list[int] = []
-    for n in reversed(images.shape[2:]):
-        widths += [0, max(SMALLEST - n, -n % multiple)]
-    return nn.functional.pad(images, widths, mode="replicate")

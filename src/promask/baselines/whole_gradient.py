@@ -7,8 +7,9 @@ import torch
 from promask.data import Subset, prepared
 from promask.fourier import centred, fft_order
 from promask.learning.batches import Samples
-from promask.learning.step import Backpropagated, Task, backpropagate
+from promask.learning.step import Backpropagated, backpropagate
 from promask.patterns import Pattern
+from promask.tasks import Task
 from promask.types import SampleSet, UnitMask
 
 USUAL_SIZE = 2**16
@@ -17,12 +18,13 @@ FEWEST = 8
 """Samples that are looked at however large they are."""
 
 
-def examples(data: SampleSet, most: int) -> Samples:
-    """At most so many samples, at equal distances."""
+def examples(data: SampleSet, most: int, task: Task) -> Samples:
+    """At most so many samples, at equal distances, with what the task needs to know of them."""
     data = prepared(data)
     affordable = most * USUAL_SIZE // math.prod(data.shape)
     count = min(len(data), most, max(FEWEST, affordable))
-    return Samples(Subset(data, [index * len(data) // count for index in range(count)]), torch.device("cpu"))
+    chosen = Subset(data, [index * len(data) // count for index in range(count)])
+    return Samples(chosen, torch.device("cpu"), label_of=task.label if task.needs_labels else None)
 
 
 def whole_gradient(units: UnitMask, samples: Samples, pattern: Pattern, task: Task) -> Backpropagated:

@@ -1,12 +1,12 @@
 """How sure it is that promask is better: confidence intervals of paired differences, by the bootstrap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from promask.experiments.scores import Comparison, Scores, Values
-from promask.headings import METRICS
+from promask.headings import Metric
 
 RESAMPLES = 10_000
 LEVEL = 0.95
@@ -29,11 +29,13 @@ class Advantage:
     """Of the differences, the learned row minus the other."""
     interval: tuple[float, float] | None
     """In which the mean lies for other subjects or images of the kind; None for few images."""
+    sign: int
+    """1 if more is better, -1 if less is."""
 
     @property
     def better(self) -> bool | None:
         """True or False if the whole interval says so; None if it does not tell."""
-        gains = [METRICS[self.metric].sign * end for end in self.interval or (-1, 1)]
+        gains = [self.sign * end for end in self.interval or (-1, 1)]
         if min(gains) > 0:
             return True
         return False if max(gains) < 0 else None
@@ -45,25 +47,33 @@ def advantages(comparison: Comparison) -> list[Advantage]:
         advantage
         for acceleration in comparison.accelerations
         for learned in comparison.at(acceleration)
-        if learned.is_promask
-        for advantage in _advantages_of(learned, comparison.at(acceleration), comparison.subjects)
+        if learned.is_proposed
+        for advantage in _advantages_of(learned, acceleration, comparison)
     ]
 
 
-def _advantages_of(learned: Scores, rows: list[Scores], subjects: Sequence[str]) -> Iterator[Advantage]:
-    others = [row for row in rows if not row.is_promask and row.free <= learned.free]
-    for metric in METRICS:
+def _advantages_of(learned: Scores, acceleration: float, comparison: Comparison) -> Iterator[Advantage]:
+    rows = comparison.at(acceleration)
+    others = [row for row in rows if not row.is_proposed and row.free <= learned.free]
+    for metric, about in comparison.measure.own.items():
         known = [row for row in others if not np.isnan(row.mean(metric))]
         if not known:
             continue
-        best = max(known, key=lambda row: METRICS[metric].sign * row.mean(metric))
+        best = max(known, key=_by(metric, about))
+        values, others_values = (row.quality[metric].mean(0) for row in (learned, best))
+        scored = ~np.isnan(values) & ~np.isnan(others_values)
         with np.errstate(invalid="ignore"):  # PSNR may be infinite
-            differences = learned.quality[metric].mean(0) - best.quality[metric].mean(0)
-        if not np.isfinite(differences).all():
+            differences = values[scored] - others_values[scored]
+        if not len(differences) or not np.isfinite(differences).all():
             continue
+        subjects = [subject for subject, has in zip(comparison.subjects, scored, strict=True) if has]
         interval = paired_interval(differences, subjects) if len(differences) >= FEWEST else None
         mean = float(differences.mean())
-        yield Advantage(learned.method, learned.acceleration, metric, best.method, mean, interval)
+        yield Advantage(learned.method, acceleration, metric, best.method, mean, interval, about.sign)
+
+
+def _by(metric: str, about: Metric) -> Callable[[Scores], float]:
+    return lambda row: about.sign * row.mean(metric)
 
 
 def are_enough(subjects: Sequence[str]) -> bool:

@@ -1,6 +1,7 @@
 """One cell of the table for one seed: its mask and the quality of every held-out image, kept in files."""
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ import torch
 
 from promask.baselines import Problem
 from promask.errors import InputError
-from promask.evaluation import achieved_acceleration, evaluate
+from promask.evaluation import achieved_acceleration
+from promask.experiments.measurement import Measurement
 from promask.experiments.methods import Method
 from promask.files import read_array, save_array, save_text
+from promask.tasks import Segmentation, make_task
 from promask.types import Mask, SampleSet
 
 
@@ -41,13 +44,16 @@ class Bench:
     """Whether masks are measured on the images that they are learned from: there is but one."""
     axis: Sequence[int] | None
     centre: int | None
-    convention: str
+    measurement: Measurement
+    segmentation: Segmentation | None = None
+    """The network, if it is its segmentation that masks are compared by."""
 
     def problem(self, cell: Cell) -> Problem:
         """What is asked of a method."""
         data = self.learning
         pattern = cell.method.on(data.shape[1:], self.axis, data.geometry.extent)
-        return Problem(pattern, cell.acceleration, data, cell.seed, self.centre, cell.method.loss)
+        task = make_task(cell.method.loss, self.segmentation)
+        return Problem(pattern, cell.acceleration, data, cell.seed, self.centre, task)
 
 
 @dataclass(frozen=True)
@@ -68,9 +74,9 @@ class Store:
         """The mask of a cell that has one."""
         return read_array(self._mask_path(cell), "b", "a mask")
 
-    def finished(self, cell: Cell, convention: str) -> bool:
+    def finished(self, cell: Cell, measure: str) -> bool:
         """Whether nothing is left to do."""
-        return convention in self.record(cell).get("quality", {}) and self._mask_path(cell).is_file()
+        return measure in self.record(cell).get("quality", {}) and self._mask_path(cell).is_file()
 
     def complete(self, cell: Cell, bench: Bench) -> None:
         """Make the mask and measure it, unless one or both were done before."""
@@ -94,10 +100,10 @@ class Store:
                 "quality": {},
             }
             self._save(cell, record, mask)  # before anything else can go wrong
-        if bench.convention not in record["quality"]:
-            evaluation = evaluate(mask, bench.held_out, "all", convention=bench.convention)
-            quality = {name: getattr(evaluation, name) for name in ("psnr", "ssim", "nmse")}
-            record["quality"][bench.convention] = quality
+        measure = bench.measurement.measure.name
+        if measure not in record["quality"]:
+            values = bench.measurement.of_mask(mask, bench.held_out)
+            record["quality"][measure] = {name: list(map(_known, each)) for name, each in values.items()}
             self._save(cell, record)
 
     def _save(self, cell: Cell, record: Mapping[str, Any], mask: torch.Tensor | None = None) -> None:
@@ -112,3 +118,8 @@ class Store:
 
     def _mask_path(self, cell: Cell) -> Path:
         return self.folder / "masks" / f"{cell.name}.npy"
+
+
+def _known(value: float) -> float | None:
+    """None, which JSON knows, for a value that is not there."""
+    return None if math.isnan(value) else value

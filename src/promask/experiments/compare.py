@@ -1,4 +1,4 @@
-"""The paper's Table 1 on anyone's data: methods x accelerations, on images that no mask was made from."""
+"""The paper's Tables 1 and 2 on anyone's data: methods x accelerations, on images that no mask was made from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -8,27 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from promask.conventions import CONVENTIONS, find_convention
+from promask.conventions import find_convention
 from promask.data import OnFile, choose_part, load, prepared
 from promask.errors import InputError
+from promask.evaluation import measurable
 from promask.experiments.cells import Bench, Cell, Store
+from promask.experiments.contours import contour_grid
 from promask.experiments.figures import picture_grid, quality_over_acceleration
 from promask.experiments.folder import alone_in, check_place
 from promask.experiments.latex import latex
+from promask.experiments.measurement import ImageQuality, PerValue, SegmentationQuality
 from promask.experiments.methods import Method, parse_methods
-from promask.experiments.scores import Comparison, Scores
+from promask.experiments.purposes import RECONSTRUCTION, find_purpose
+from promask.experiments.scores import Comparison, Scores, Values, with_shares
 from promask.experiments.tables import differences_csv, markdown, masks_csv, summary_csv
 from promask.experiments.workers import check_jobs, completed
 from promask.files import save_text
-from promask.headings import METRICS
+from promask.headings import Measure
 from promask.reading import Reading
+from promask.report.contours import middle_image
 from promask.report.figures import save_figure
+from promask.segmentation.network import SegmentationNetwork
+from promask.tasks import SEGMENTATION, Segmentation
 from promask.types import Mask
 
 FEWER = 5
 """Masks of a method that learns, at most, without a choice."""
 OnCell = Callable[[int, int, str], None]
 """Told how many cells are done, how many there are, and which was the last."""
+FULL = "fully sampled"
+"""The name of the row above the methods."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +49,24 @@ class Opening:
     axis: tuple[int, ...] | None
     centre: int | None
     convention: str
+    network: str | Path | SegmentationNetwork | Segmentation | None = None
 
     def __call__(self, on_file: OnFile | None = None) -> Bench:
-        """Both parts, made ready."""
+        """Both parts, made ready, and the network."""
+        segmentation = None if self.network is None else measurable(self.network)
         whole = load(self.data, self.reading)
         (learning, part), (held_out, _) = (choose_part(whole, part, usual=part) for part in ("train", "test"))
+        learning, held_out = prepared(learning, on_file), prepared(held_out, on_file)
+        if segmentation is not None:
+            segmentation.check(learning)
         return Bench(
-            prepared(learning, on_file),
-            prepared(held_out, on_file),
+            learning,
+            held_out,
             seen=part == "all",
             axis=self.axis,
             centre=self.centre,
-            convention=self.convention,
+            measurement=SegmentationQuality(segmentation) if segmentation else ImageQuality(self.convention),
+            segmentation=segmentation,
         )
 
 
@@ -63,8 +78,10 @@ def compare(
     out: str | Path,
     seeds: int = 10,
     learned_seeds: int | None = None,
+    task: str = RECONSTRUCTION,
+    network: str | Path | SegmentationNetwork | Segmentation | None = None,
     convention: str = "paper",
-    loss: str = "mse",
+    loss: str | None = None,
     centre: int | None = None,
     axis: Sequence[int] | None = None,
     jobs: int = 1,
@@ -76,35 +93,52 @@ def compare(
 
     What was finished before in the folder `out` is not computed again. `methods` are names with variants, such as
     `promask`, `promask:1d` or `igs:2d:ssim`; `seeds` is how many masks of a random baseline are made, and
-    `learned_seeds` of methods that learn (at most 5 without a choice). `jobs` are parallel processes; if several,
-    a script must call this below `if __name__ == "__main__":`. Further settings are those of `Reading`, for files.
+    `learned_seeds` of methods that learn (at most 5 without a choice). With the task `segmentation` and a network,
+    a file or an object, masks are measured by what the network finds in the images, and methods that learn do so
+    for it unless they name another loss, as `promask:mse` does. `jobs` are parallel processes; if several, a
+    script must call this below `if __name__ == "__main__":`. Further settings are those of `Reading`, for files.
     """
     accelerations = [accelerations] if isinstance(accelerations, int | float) else accelerations
     methods = [methods] if isinstance(methods, str) else methods
     folder = Path(out)
     check_jobs(jobs)
     find_convention(convention)
+    _check_task(task, network)
     volumes = any("3d" in text.split(":") for text in methods or ())
     settings = Reading(**{"volumes": volumes, **reading})
-    open_bench = Opening(data, settings, None if axis is None else tuple(axis), centre, convention)
+    open_bench = Opening(data, settings, None if axis is None else tuple(axis), centre, convention, network)
     bench = open_bench(on_file)
-    chosen = parse_methods(methods, loss, dimensions=len(bench.learning.shape) - 1)
+    chosen = parse_methods(methods, loss, len(bench.learning.shape) - 1, task)
     cells = all_cells(chosen, accelerations, seeds, min(seeds, FEWER) if learned_seeds is None else learned_seeds)
     _check(cells, bench)
     check_place(folder, data)
+    full = bench.measurement.of_full(bench.held_out)
     with alone_in(folder, bench):
-        return _completed(cells, Store(folder), bench, open_bench, jobs, on_cell)
+        store = Store(folder)
+        _complete(cells, store, bench, open_bench, jobs, on_cell)
+        comparison = _gathered(cells, store, bench, full)
+        _write(comparison, cells, store, bench, convention)
+        return comparison
 
 
-def _completed(
+def _check_task(task: str, network: object) -> None:
+    find_purpose(task)
+    if task == SEGMENTATION and network is None:
+        raise InputError("A segmentation needs a network: give one with --network FILE.")
+    if task != SEGMENTATION and network is not None:
+        raise InputError(f"A network is not of use for a {task}: leave it out, or ask for --task segmentation.")
+
+
+def _complete(
     cells: Sequence[Cell],
     store: Store,
     bench: Bench,
     open_bench: Opening,
     jobs: int,
     on_cell: OnCell | None,
-) -> Comparison:
-    todo = [cell for cell in cells if not store.finished(cell, bench.convention)]
+) -> None:
+    measure = bench.measurement.measure.name
+    todo = [cell for cell in cells if not store.finished(cell, measure)]
     before = len(cells) - len(todo)
     if on_cell is not None:
         on_cell(before, len(cells), "")
@@ -112,9 +146,6 @@ def _completed(
         for done, cell in enumerate(finished, start=before + 1):
             if on_cell is not None:
                 on_cell(done, len(cells), cell.name)
-    comparison = _gathered(cells, store, bench)
-    _write(comparison, cells, store, bench)
-    return comparison
 
 
 def all_cells(
@@ -146,7 +177,9 @@ def _check(cells: Sequence[Cell], bench: Bench) -> None:
         )
 
 
-def _gathered(cells: Sequence[Cell], store: Store, bench: Bench) -> Comparison:
+def _gathered(cells: Sequence[Cell], store: Store, bench: Bench, full: PerValue | None) -> Comparison:
+    measure = bench.measurement.measure
+    by_image = {metric: np.array([values]) for metric, values in (full or {}).items()}
     together: dict[tuple[Method, float], list[Mapping[str, Any]]] = {}
     for cell in cells:
         together.setdefault((cell.method, cell.acceleration), []).append(store.record(cell))
@@ -158,21 +191,33 @@ def _gathered(cells: Sequence[Cell], store: Store, bench: Bench) -> Comparison:
             achieved=[record["achieved"] for record in records],
             seconds=[record["seconds"] for record in records],
             plain=[record.get("plain") for record in records],
-            quality={
-                metric: np.array([record["quality"][bench.convention][metric] for record in records])
-                for metric in METRICS
-            },
+            quality=with_shares(_quality(records, measure), by_image, measure),
+            for_this=method.is_for_its_purpose,
         )
         for (method, acceleration), records in together.items()
     ]
-    values = scores[0].quality["psnr"].shape[1]
+    values = next(iter(scores[0].quality.values())).shape[1]
     groups = list(bench.held_out.groups)
     subjects = groups if len(groups) == values else list(dict.fromkeys(groups))  # a volume each
-    return Comparison(bench.held_out.name, bench.convention, _measured_on(values, bench), subjects, scores)
+    return Comparison(
+        bench.held_out.name,
+        measure,
+        _measured_on(values, bench),
+        subjects,
+        scores,
+        full=Scores(FULL, 0, 1.0, [1.0], [], with_shares(by_image, by_image, measure)) if full else None,
+    )
+
+
+def _quality(records: Sequence[Mapping[str, Any]], measure: Measure) -> dict[str, Values]:
+    return {
+        metric: np.array([record["quality"][measure.name][metric] for record in records], dtype=np.float64)
+        for metric in measure.own
+    }
 
 
 def _measured_on(values: int, bench: Bench) -> str:
-    noun = CONVENTIONS[bench.convention].of
+    noun = bench.measurement.measure.of
     number = f"{noun}{'s' * (values > 1)}"
     size = " x ".join(map(str, bench.held_out.shape[1:] if bench.held_out.shape[0] == 1 else bench.held_out.shape))
     if bench.seen:
@@ -182,7 +227,7 @@ def _measured_on(values: int, bench: Bench) -> str:
     return f"{values} held-out {number}{known}, {size}"
 
 
-def _write(comparison: Comparison, cells: Sequence[Cell], store: Store, bench: Bench) -> None:
+def _write(comparison: Comparison, cells: Sequence[Cell], store: Store, bench: Bench, convention: str) -> None:
     folder = store.folder
     save_text(folder / "table.md", markdown(comparison))
     save_text(folder / "table.tex", latex(comparison))
@@ -194,7 +239,8 @@ def _write(comparison: Comparison, cells: Sequence[Cell], store: Store, bench: B
     for cell in cells:
         if cell.seed == 0:
             masks.setdefault(cell.method.label, {})[cell.acceleration] = store.mask(cell)
-    shown = len(bench.held_out) // 2
-    save_figure(
-        picture_grid(masks, bench.held_out, shown, bench.convention), folder / "figures" / "reconstructions.png"
-    )
+    task = bench.segmentation
+    shown = len(bench.held_out) // 2 if task is None else middle_image(task, bench.held_out)
+    save_figure(picture_grid(masks, bench.held_out, shown, convention), folder / "figures" / "reconstructions.png")
+    if task is not None:
+        save_figure(contour_grid(masks, task, bench.held_out, shown), folder / "figures" / "contours.png")

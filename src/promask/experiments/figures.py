@@ -12,7 +12,7 @@ from promask.evaluation import achieved_acceleration, reconstruct
 from promask.experiments.entries import factor
 from promask.experiments.scores import Comparison, Scores
 from promask.fourier import space_axes, to_kspace
-from promask.headings import METRICS
+from promask.headings import Metric
 from promask.report.figures import picture
 from promask.types import Mask, SampleSet, Targets
 
@@ -34,27 +34,47 @@ OTHER_COLOURS = (
     "#b5b5b5",
 )
 MARKERS = "osD^vP<X>pd"
+FULL_LINE: Mapping[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}
 
 
 def quality_over_acceleration(comparison: Comparison) -> "Figure":
-    """A panel for each metric that is defined: a line for each method, with one standard deviation over masks."""
+    """A panel for each metric that is defined: a line for each method, with one standard deviation over masks.
+
+    Metrics of a group share a row; the fully sampled images, if they have a quality, are a dashed line.
+    """
     from matplotlib.figure import Figure
 
-    panels = [metric for metric in METRICS if any(np.isfinite(row.mean(metric)) for row in comparison.scores)]
-    height = max(3.6, 0.8 + 0.21 * len(comparison.methods))
-    figure = Figure(figsize=(3.7 * len(panels) + 1.8, height), layout="constrained")
+    told = {name: metric for name, metric in comparison.measure.own.items() if comparison.is_told(name)}
+    groups = list(dict.fromkeys(metric.group for metric in told.values()))
+    rows = [[name for name, metric in told.items() if metric.group == group] for group in groups]
+    columns = max(map(len, rows))
+    height = max(3.6 * len(rows), 0.8 + 0.21 * len(comparison.methods))
+    figure = Figure(figsize=(3.7 * columns + 1.8, height), layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False)
     styles = line_styles(comparison)
-    for axes, metric in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for method, style in styles.items():
-            _line(axes, [row for row in comparison.scores if row.method == method], metric, style)
-        more = METRICS[metric].sign > 0
-        axes.set_title(f"{METRICS[metric].heading} {'↑' if more else '↓'}", fontsize=11)
-        axes.set_yscale("linear" if more else "log")
-        _acceleration_axis(axes, comparison.accelerations)
+    for row, names in zip(grid, rows, strict=True):
+        for axes, name in zip(row, names, strict=False):
+            _panel(axes, comparison, name, told[name], styles)
+        for axes in row[len(names) :]:
+            axes.remove()
     lines = {line.get_label(): line for axes in figure.axes for line in axes.lines}
-    handles = [lines[method] for method in comparison.methods if method in lines]
+    first = [comparison.full.method] if comparison.full else []
+    handles = [lines[method] for method in (*first, *comparison.methods) if method in lines]
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9, handlelength=3)
     return figure
+
+
+def _panel(
+    axes: "Axes", comparison: Comparison, name: str, metric: Metric, styles: Mapping[str, Mapping[str, Any]]
+) -> None:
+    if comparison.full is not None:
+        axes.axhline(comparison.full.mean(name), label=comparison.full.method, **FULL_LINE)
+    for method, style in styles.items():
+        _line(axes, [row for row in comparison.scores if row.method == method], name, style)
+    more = metric.sign > 0
+    axes.set_title(f"{metric.title} {'↑' if more else '↓'}", fontsize=11)
+    axes.set_yscale("linear" if more else "log")
+    _acceleration_axis(axes, comparison.accelerations)
 
 
 def line_styles(comparison: Comparison) -> dict[str, dict[str, Any]]:

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from promask.errors import InputError
 from promask.experiments.cells import Bench
 from promask.files import check_writable, save_text
+from promask.tasks import Segmentation
 from promask.types import SampleSet
 from promask.version import __version__
 
@@ -40,12 +41,14 @@ def alone_in(folder: Path, bench: Bench) -> Iterator[None]:
 
 def _claim(folder: Path, bench: Bench) -> None:
     """Refuse a folder that holds something else, or a comparison under other conditions."""
+    task = bench.segmentation
     conditions = {
         "format": FORMAT,
         "version": __version__,
-        "data": {"learned from": _known_by(bench.learning), "measured on": _known_by(bench.held_out)},
+        "data": {"learned from": _known_by(bench.learning, task), "measured on": _known_by(bench.held_out, task)},
         "centre": bench.centre,
         "axis": bench.axis,
+        "network": None if task is None else _network_known_by(task),
     }
     conditions = json.loads(json.dumps(conditions))
     path = folder / "compare.json"
@@ -54,10 +57,15 @@ def _claim(folder: Path, bench: Bench) -> None:
             before = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise InputError(f"{path} is damaged: choose another folder for the result.") from error
+        before = before if isinstance(before, dict) else {}
+        if (before.get("network") is None) != (task is None):
+            other = "reconstructions" if task else "segmentations"
+            raise InputError(f"{folder} holds a comparison of {other}: choose another folder.")
         for name, value in conditions.items():
-            found = before.get(name) if isinstance(before, dict) else None
+            found = before.get(name)
             if found != value:
-                detail = "of other data" if name == "data" else f"with another {name}, {found!r} and not {value!r}"
+                short = {"data": "of other data", "network": "with another network"}
+                detail = short.get(name, f"with another {name}, {found!r} and not {value!r}")
                 raise InputError(f"{folder} holds a comparison {detail}: choose another folder.")
         check_writable(folder)
         return
@@ -68,9 +76,27 @@ def _claim(folder: Path, bench: Bench) -> None:
     save_text(path, json.dumps(conditions, indent=1))
 
 
-def _known_by(data: SampleSet) -> dict[str, Any]:
-    """By what data are known again: their size, their subjects, what of them counts, and all images."""
+def _known_by(data: SampleSet, task: Segmentation | None) -> dict[str, Any]:
+    """By what data are known again: size, subjects, what of them counts, all images, and labels if of use."""
     digest = hashlib.sha256(json.dumps([list(data.groups), asdict(data.geometry)]).encode())
     for index in range(len(data)):
-        digest.update(data[index].image.contiguous().numpy().tobytes())
+        sample = data[index]
+        digest.update(sample.image.contiguous().numpy().tobytes())
+        if task is not None:
+            digest.update(task.label(sample).contiguous().numpy().tobytes())
     return {"samples": len(data), "shape": list(data.shape), "sha256": digest.hexdigest()}
+
+
+def _network_known_by(task: Segmentation) -> dict[str, Any]:
+    """By what a network is known again: its kind, its classes and its weights, wherever its file lies."""
+    digest = hashlib.sha256()
+    for name, tensor in task.network.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    loss = task.loss
+    return {
+        "kind": type(task.network).__name__,
+        "loss": None if loss is None else getattr(loss, "__name__", type(loss).__name__),
+        "classes": None if task.classes is None else asdict(task.classes),
+        "sha256": digest.hexdigest(),
+    }

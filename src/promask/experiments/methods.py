@@ -2,18 +2,17 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from promask.baselines import BASELINES, Problem, baseline_mask, check_available
 from promask.errors import InputError, InputWarning
+from promask.experiments.purposes import PURPOSES, RECONSTRUCTION, find_purpose
 from promask.learning.learn import learn
 from promask.patterns import FREE_AXES, Pattern
 from promask.tasks import LOSSES
 from promask.types import Mask
 
 PROMASK = "promask"
-USUAL_METHODS = (*BASELINES, "igs:2d", "promask:1d", PROMASK)
-"""What is compared without a choice."""
 
 
 @dataclass(frozen=True)
@@ -24,43 +23,63 @@ class Method:
     'igs:2d:ssim'
     >>> Method.parse("energy:2d", loss="ssim").label
     'energy'
+    >>> Method.parse("promask:mse", purpose="segmentation").label
+    'promask:mse'
     """
 
     name: str
     pattern: str
     loss: str
+    purpose: str = RECONSTRUCTION
+    """What the comparison is about, which says what a loss is called that is not named."""
 
     @staticmethod
-    def parse(text: str, loss: str = "mse") -> "Method":
+    def parse(text: str, loss: str | None = None, purpose: str = RECONSTRUCTION) -> "Method":
         """From a name and what it is to be different from usual: `promask:1d`, `igs:2d:ssim`."""
         name, *variants = text.split(":")
         if name != PROMASK and name not in BASELINES:
             known = ", ".join((*BASELINES, PROMASK))
             raise InputError(f"Unknown method {name!r}: choose from {known}.")
-        method = Method(name, pattern=BASELINES[name].usual if name != PROMASK else "2d", loss=loss)
-        for kinds in (FREE_AXES, LOSSES):
+        kind = find_purpose(purpose)
+        usual = BASELINES[name].usual if name != PROMASK else "2d"
+        method = Method(name, usual, kind.usual_loss if loss is None else loss, purpose)
+        for kinds in (FREE_AXES, kind.losses):
             if sum(variant in kinds for variant in variants) > 1:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
         for variant in variants:
             if variant in FREE_AXES:
-                method = Method(name, variant, method.loss)
-            elif variant in LOSSES and method.learns:
-                method = Method(name, method.pattern, variant)
+                method = replace(method, pattern=variant)
+            elif variant in kind.losses and method.learns:
+                method = replace(method, loss=variant)
             else:
-                possible = ", ".join((*FREE_AXES, *(LOSSES if method.learns else ())))
+                possible = ", ".join((*FREE_AXES, *(kind.losses if method.learns else ())))
                 raise InputError(f"Unknown variant {variant!r} of {name}: choose from {possible}.")
-        if method.free not in method._possible_free:
-            possible = " or ".join(f"{name}:{free}d" for free in method._possible_free)
-            raise InputError(f"There is no {name}:{method.pattern}: choose {possible}.")
+        method._check()
         return method
+
+    def _check(self) -> None:
+        if self.free not in self._possible_free:
+            possible = " or ".join(f"{self.name}:{free}d" for free in self._possible_free)
+            raise InputError(f"There is no {self.name}:{self.pattern}: choose {possible}.")
+        if self.loss not in LOSSES and self.name != PROMASK and BASELINES[self.name].images_only:
+            possible = " or ".join(f"{self.name}:{loss}" for loss in LOSSES)
+            raise InputError(
+                f"{self.name} learns from a loss of images, and not from {self.loss}: choose {possible}."
+            )
 
     @property
     def label(self) -> str:
-        """The shortest text for this method, the same however it was written."""
+        """The shortest text for this method in its comparison, the same however it was written."""
+        usual = BASELINES[self.name].usual if self.name != PROMASK else "2d"
         parts = [self.name]
-        parts += [self.pattern] if self.pattern != Method.parse(self.name).pattern else []
-        parts += [self.loss] if self.learns and self.loss != "mse" else []
+        parts += [self.pattern] if self.pattern != usual else []
+        parts += [self.loss] if self.learns and self.loss != PURPOSES[self.purpose].usual_loss else []
         return ":".join(parts)
+
+    @property
+    def is_for_its_purpose(self) -> bool:
+        """Whether what it minimises is what the comparison is about."""
+        return self.loss in PURPOSES[self.purpose].own_losses
 
     @property
     def free(self) -> int:
@@ -91,13 +110,13 @@ class Method:
                 problem.acceleration,
                 problem.seed,
                 problem.centre,
-                problem.loss,
+                problem.task,
             )
             return mask, None
         run = learn(
             problem.data,
             problem.acceleration,
-            loss=problem.loss,
+            task=problem.task,
             pattern=self.pattern,
             axis=problem.pattern.free,
             centre=problem.centre or 0,
@@ -112,11 +131,14 @@ class Method:
         return Pattern.named(self.pattern, shape, chosen, extent)
 
 
-def parse_methods(texts: Iterable[str] | None, loss: str, dimensions: int) -> list[Method]:
-    """The methods asked for, each once; without a choice, all that fit k-space of so many dimensions."""
-    if loss not in LOSSES:
-        raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(LOSSES)}.")
-    methods = [Method.parse(text, loss) for text in texts or USUAL_METHODS]
+def parse_methods(
+    texts: Iterable[str] | None, loss: str | None, dimensions: int, purpose: str = RECONSTRUCTION
+) -> list[Method]:
+    """The methods asked for, each once; without a choice, the usual ones that fit k-space of so many axes."""
+    kind = find_purpose(purpose)
+    if loss is not None and loss not in kind.losses:
+        raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(kind.losses)}.")
+    methods = [Method.parse(text, loss, purpose) for text in texts or kind.usual_methods]
     if not texts:
         methods = [method for method in methods if method.free <= dimensions and _installed(method)]
     for method in methods:

@@ -4,15 +4,22 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
-from promask.conventions import CONVENTIONS
 from promask.experiments.bootstrap import FEWEST, LEVEL, RESAMPLES, advantages, are_enough
-from promask.experiments.entries import Entry, achieved, difference, factor, quality_entries, seconds
-from promask.experiments.scores import Comparison, Scores
-from promask.headings import METRICS
+from promask.experiments.entries import (
+    Entry,
+    achieved,
+    difference,
+    factor,
+    heading,
+    masks,
+    rows_with_full,
+    seconds,
+)
+from promask.experiments.scores import Comparison, Scores, mean_of_known
 
 BOLD = "The best mean is bold."
 
@@ -20,19 +27,26 @@ BOLD = "The best mean is bold."
 def markdown(comparison: Comparison) -> str:
     """The table of each acceleration, how it was measured, and what promask has over the best other."""
     several = any(row.masks > 1 for row in comparison.scores)
-    headings = ["method", "achieved acceleration", *(about.heading for about in METRICS.values()), "seconds"]
+    metrics = comparison.measure.metrics
     parts = []
-    for acceleration in comparison.accelerations:
-        rows = comparison.at(acceleration)
-        lines = [
-            [row.method, achieved(row), *map(_bold, entries.values()), seconds(row), *[str(row.masks)] * several]
-            for row, entries in zip(rows, quality_entries(rows), strict=True)
-        ]
-        table = _markdown_table([*headings, *["masks"] * several], lines, left=1)
-        parts += [f"### {factor(acceleration)}", table]
+    for group, of_group in comparison.measure.groups():
+        names = [about.heading for about in of_group.values()]
+        headings = ["method", "achieved acceleration", *names, "seconds", *["masks"] * several]
+        for acceleration in comparison.accelerations:
+            lines = [
+                [row.method, achieved(row), *map(_bold, entries.values()), seconds(row), *[masks(row)] * several]
+                for row, entries in rows_with_full(comparison, acceleration, of_group)
+            ]
+            parts += [f"### {heading(acceleration, group)}", _markdown_table(headings, lines, left=1)]
     parts.append(" ".join([*notes(comparison), BOLD, "Seconds are those that one mask took."]))
     gained = [
-        [factor(each.acceleration), each.method, METRICS[each.metric].heading, each.other, difference(each)]
+        [
+            factor(each.acceleration),
+            each.method,
+            metrics[each.metric].title,
+            each.other,
+            difference(each, metrics),
+        ]
         for each in advantages(comparison)
     ]
     if gained:
@@ -43,7 +57,7 @@ def markdown(comparison: Comparison) -> str:
 
 def notes(comparison: Comparison) -> Iterator[str]:
     """How quality was measured, on what, and what the numbers are."""
-    yield CONVENTIONS[comparison.convention].sentence
+    yield comparison.measure.sentence
     yield f"Measured on {comparison.data}: {comparison.measured_on}."
     if any(row.masks > 1 for row in comparison.scores):
         yield "± is the standard deviation over the masks of several seeds."
@@ -55,7 +69,7 @@ def _about_plain_masks(comparison: Comparison) -> Iterator[str]:
     for method in comparison.methods:
         places: dict[str, list[str]] = {}
         for row in comparison.scores:
-            for name in {name for name in row.plain if name} if row.method == method else ():
+            for name in dict.fromkeys(filter(None, row.plain)) if row.method == method else ():
                 places.setdefault(name, []).append(factor(row.acceleration))
         for name, accelerations in places.items():
             yield f"{method} ended with the mask of {name} at {', '.join(accelerations)}."
@@ -63,7 +77,7 @@ def _about_plain_masks(comparison: Comparison) -> Iterator[str]:
 
 def about_differences(comparison: Comparison) -> str:
     """What the table of differences holds."""
-    noun = CONVENTIONS[comparison.convention].of
+    noun = comparison.measure.of
     count, subjects = len(comparison.subjects), len(set(comparison.subjects))
     drawn = f"{subjects} subjects" if are_enough(comparison.subjects) else f"{noun}s as if they were independent"
     interval = (
@@ -73,7 +87,8 @@ def about_differences(comparison: Comparison) -> str:
         else f" From {count} {noun}{'s' * (count > 1)}, no interval can be told."
     )
     best = "The best other is the best of the methods with as many free axes or fewer."
-    return f"{best}{interval} Of NMSE, less is better."
+    less = [about.heading for about in comparison.measure.own.values() if about.sign < 0]
+    return f"{best}{interval}{''.join(f' Of {name}, less is better.' for name in less)}"
 
 
 def _bold(entry: Entry) -> str:
@@ -94,18 +109,19 @@ def summary_csv(comparison: Comparison) -> str:
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
     """The rows of all tables: means and standard deviations by name, None where there is none."""
+    metrics = comparison.measure.metrics
     return [
         {
             "data": comparison.data,
-            "convention": comparison.convention,
+            "convention": comparison.measure.name,
             "method": row.method,
             "acceleration": row.acceleration,
             "achieved": float(np.mean(row.achieved)),
-            "masks": row.masks,
-            **{name: value for metric in METRICS for name, value in _mean_and_deviation(row, metric)},
-            "seconds": float(np.mean(row.seconds)),
+            "masks": row.masks if row.seconds else 0,
+            **{name: value for metric in metrics for name, value in _mean_and_deviation(row, metric)},
+            "seconds": float(np.mean(row.seconds)) if row.seconds else None,
         }
-        for row in comparison.scores
+        for row in (*([comparison.full] if comparison.full else []), *comparison.scores)
     ]
 
 
@@ -135,12 +151,12 @@ def masks_csv(comparison: Comparison) -> str:
     return _csv(
         {
             "data": comparison.data,
-            "convention": comparison.convention,
+            "convention": comparison.measure.name,
             "method": row.method,
             "acceleration": row.acceleration,
             "mask": mask,
             "achieved": float(row.achieved[mask]),
-            **{metric: _finite(row.quality[metric][mask].mean()) for metric in METRICS},
+            **{name: _finite(mean_of_known(row.quality[name][mask])) for name in comparison.measure.metrics},
             "seconds": float(row.seconds[mask]),
         }
         for row in comparison.scores
@@ -153,7 +169,7 @@ def _mean_and_deviation(row: Scores, metric: str) -> Iterator[tuple[str, float |
     yield f"{metric}_std", _finite(row.spread(metric)) if row.masks > 1 else None
 
 
-def _finite(value: float) -> float | None:
+def _finite(value: SupportsFloat) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
