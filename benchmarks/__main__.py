@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.memory import peak_memory
+from benchmarks.network import network_steps
 from benchmarks.reading import reading
 from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
 from promask.baselines import baseline_mask
@@ -106,6 +107,8 @@ def main() -> None:
     volume = volume_run((quarter, quarter, quarter // 2), steps=20)
     files = reading(size, volumes=40, slices=20, steps=4 * steps)
 
+    network = network_steps(data, max(2, arguments.steps // 3))
+
     record = {
         "size": size,
         "threads": torch.get_num_threads(),
@@ -115,6 +118,7 @@ def main() -> None:
         "scaling": growth,
         "volume": volume,
         "reading": files,
+        "network": network,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(record, indent=1))
@@ -163,6 +167,13 @@ def show(record: dict[str, Any]) -> None:
         f"ready in {files['seconds']['again']:.2f} s. A default step from disk takes "
         f"{disk['step'] / memory_step:.2f} times one from memory ({1e3 * disk['step']:.1f} and "
         f"{1e3 * memory_step:.1f} ms), {100 * disk['waiting']:.1f} % of it waiting for the disk."
+    )
+    network = record["network"]
+    console.print(
+        f"With a U-Net that judges {network['images']} images: a gradient step takes "
+        f"{network['gradient'] / network['bare']:.2f} times a forward and backward pass of the bare network "
+        f"({network['bare']:.2f} s), and as many reconstructions of a shape step "
+        f"{network['shape'] / network['bare']:.2f} times."
     )
 
 

@@ -23,12 +23,11 @@ from promask.baselines.whole_gradient import examples
 from promask.data import choose_part, load
 from promask.evaluation import evaluate
 from promask.learning.learn import learn
-from promask.learning.step import Task
 from promask.patterns import Pattern
 from promask.projection import nth_largest
 from promask.rules import RULES, BestResponse, Conditions, Published, Rule
 from promask.sampling import uniform
-from promask.tasks import Reconstruction
+from promask.tasks import Reconstruction, Task
 from promask.types import Mask, SampleSet, Spectra, UnitDraws, Units
 
 RATES = (0.15, 0.015)
@@ -132,7 +131,7 @@ class Derivative(BestResponse):
 def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Task) -> Mask:
     """Swap acquired units of least gain for others of most gain, while this lowers the loss of a set of images."""
     free_choice = torch.zeros(pattern.unit_shape, dtype=torch.bool)
-    units = refined(pattern.restrict(mask), free_choice, examples(train, IMAGES), pattern, task)
+    units = refined(pattern.restrict(mask), free_choice, examples(train, IMAGES, task), pattern, task)
     return pattern.expand(units)
 
 

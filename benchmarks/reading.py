@@ -54,7 +54,7 @@ def _measure(folder: Path, size: int, volumes: int, slices: int, steps: int) -> 
     pattern = Pattern.named("2d", ready.shape[1:])
     result: dict[str, Any] = {"slices": len(ready), "seconds": seconds}
     for name, memory in (("memory", MEMORY), ("disk", 0)):
-        samples = Samples(ready, torch.device("cpu"), memory)
+        samples = Samples(ready, torch.device("cpu"), memory=memory)
         start = starting_probabilities(config.init, samples, pattern)
         _forget(cache_folder())
         stamps: list[tuple[float, float]] = []

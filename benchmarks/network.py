@@ -1,0 +1,78 @@
+"""The time of one step where a network judges, beside the bare network on the same batch."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from promask.config import Config
+from promask.data import ArraySet
+from promask.learning.batches import Samples
+from promask.learning.ensemble import optimise_members
+from promask.learning.shapes import shapes
+from promask.learning.start import starting_probabilities
+from promask.patterns import Pattern
+from promask.segmentation.classes import Classes
+from promask.segmentation.losses import dice_cross_entropy
+from promask.segmentation.network import Architecture, SegmentationNetwork
+from promask.tasks import Segmentation, frozen
+from promask.types import Batch
+
+ACCELERATION = 16
+BATCH = 32
+
+
+def network_steps(data: ArraySet, steps: int) -> dict[str, Any]:
+    """Seconds for as many reconstructions as images: of gradient and shape steps, and of the network alone."""
+    task = Segmentation(SegmentationNetwork(Architecture(data.shape[0], Classes.parse(["a", "b", "c"]))))
+    samples = Samples(data, torch.device("cpu"), task.label)
+    with frozen(task.network):
+        bare = _median(lambda: _bare_pass(samples, task), steps)
+        gradient = _step(samples, data, task, steps, rule="response", batch_size=BATCH)
+        shape = _first_round(samples, data, task)
+    return {"bare": bare, "gradient": gradient, "shape": shape, "images": BATCH}
+
+
+def _first_round(samples: Samples, data: ArraySet, task: Segmentation) -> float:
+    """Of a race, divided by the number of its masks."""
+    config = Config.preset("default", acceleration=ACCELERATION, loss=task.name, steps=1, batch_size=BATCH)
+    pattern = Pattern.named("2d", data.shape[1:])
+    start = starting_probabilities(config.init, samples, pattern)
+    none = torch.zeros(pattern.unit_shape, dtype=torch.bool)
+    masks = len(shapes(samples.mean_energy(pattern), pattern, 1, none, none).candidates())
+    began = time.perf_counter()
+    optimise_members(samples, pattern, task, config, start)
+    return (time.perf_counter() - began) / masks
+
+
+def _step(samples: Samples, data: ArraySet, task: Segmentation, steps: int, **settings: Any) -> float:
+    config = Config.preset(
+        "default", acceleration=ACCELERATION, loss=task.name, steps=steps + 1, patience=0, **settings
+    )
+    pattern = Pattern.named("2d", data.shape[1:])
+    start = starting_probabilities(config.init, samples, pattern)
+    stamps: list[float] = []
+    optimise_members(samples, pattern, task, config, start, lambda _: stamps.append(time.perf_counter()))
+    return statistics.median(after - before for before, after in itertools.pairwise(stamps))
+
+
+def _bare_pass(samples: Samples, task: Segmentation) -> None:
+    """Forward and backward, in pieces as large as those of the loop."""
+    assert task.classes is not None
+    pieces: list[Batch] = list(samples.pieces(torch.arange(BATCH).remainder(len(samples))))
+    for piece in pieces:
+        assert piece.labels is not None
+        images = piece.targets.detach().requires_grad_()
+        loss = dice_cross_entropy(task.network(images), piece.labels, task.classes)
+        torch.autograd.grad(loss, images)
+
+
+def _median(action: Callable[[], None], repeats: int) -> float:
+    stamps = [time.perf_counter()]
+    for _ in range(repeats + 1):
+        action()
+        stamps.append(time.perf_counter())
+    return statistics.median(after - before for before, after in itertools.pairwise(stamps[1:]))

@@ -1,0 +1,88 @@
+"""Ways to learn a mask for a network, beside masks that need none.
+
+`python -m benchmarks.network_rules DATA NETWORK`: learned from the patients that the network was fitted to, and
+measured on the patients that told when to stop its training; the held-out ones are not touched. What is learned is
+measured as it is, without the look at other masks.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from promask.config import Config
+from promask.data import choose_part, load, prepared
+from promask.distribution import MaskDistribution
+from promask.evaluation import segmented
+from promask.fourier import centred
+from promask.learning.batches import Samples
+from promask.learning.ensemble import optimise_members
+from promask.learning.plain import JUDGES, mean_loss, plain_masks
+from promask.learning.start import starting_probabilities
+from promask.patterns import Pattern
+from promask.tasks import Reconstruction, Segmentation, Task, frozen, segmentation_by
+from promask.types import UnitMask
+
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "promask for mse": {},
+    "published: Gumbel, Adam": {"rule": "published", "steps": 50, "batch_size": 16, "init": "energy"},
+    "response to gains": {"rule": "response", "steps": 50, "batch_size": 16, "samples": 1, "patience": 10},
+    "shape (the default)": {"rule": "shape"},
+}
+
+
+def learned(
+    way: str, samples: Samples, pattern: Pattern, acceleration: float, task: Segmentation, seed: int
+) -> UnitMask:
+    """The mask of one way to learn."""
+    goal: Task = Reconstruction("mse") if way == "promask for mse" else task
+    config = Config.preset("default", acceleration=acceleration, loss=goal.name, seed=seed, **WAYS[way])
+    start = starting_probabilities(config.init, samples, pattern)
+    theta = optimise_members(samples, pattern, goal, config, start).probabilities
+    distribution = MaskDistribution(centred(theta, len(pattern.free)), pattern, pattern.budget(acceleration))
+    return pattern.restrict(distribution.mode())
+
+
+def main() -> None:
+    """One line for each way: the loss and the Dice of each class on validation patients, and the seconds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data")
+    parser.add_argument("network", type=Path)
+    parser.add_argument("--acceleration", type=float, default=32)
+    parser.add_argument("--pattern", default="2d")
+    parser.add_argument("--seeds", type=int, default=1)
+    arguments = parser.parse_args()
+    task = segmentation_by(arguments.network)
+    known = choose_part(load(arguments.data), "train", usual="train")[0]
+    fitted, validation = (prepared(choose_part(known, part, usual=part)[0]) for part in ("train", "test"))
+    cpu = torch.device("cpu")
+    samples, judges = Samples(fitted, cpu, task.label), Samples(validation, cpu, task.label)
+    pattern = Pattern.named(arguments.pattern, fitted.shape[1:], None, fitted.geometry.extent)
+
+    def tell(name: str, units: UnitMask, seconds: float) -> None:
+        dice = segmented(task, validation, pattern.expand(units)).dice.nanmean(0)
+        loss = mean_loss(units, judges, pattern, task, JUDGES)
+        rounded = [round(value, 4) for value in dice.tolist()]
+        print(
+            json.dumps({"way": name, "loss": round(loss, 4), "dice": rounded, "seconds": round(seconds)}),
+            flush=True,
+        )
+
+    with frozen(task.network):
+        budget = pattern.budget(arguments.acceleration)
+        tell("everything", torch.ones(pattern.unit_shape, dtype=torch.bool), 0)
+        for name, units in plain_masks(samples, pattern, budget, centre=0).items():
+            tell(name, units, 0)
+        for way in WAYS:
+            for seed in range(arguments.seeds):
+                began = time.perf_counter()
+                units = learned(way, samples, pattern, arguments.acceleration, task, seed)
+                tell(way, units, time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    main()
