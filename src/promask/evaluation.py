@@ -160,17 +160,8 @@ def seen(mask: Mask | None, data: SampleSet, indices: range) -> Targets:
 
 def outputs(task: Segmentation, images: Targets) -> Logits:
     """What the network of a task makes of magnitude images, in evaluation mode; it is as it was afterwards."""
-    parameter = next(task.network.parameters(), images)
     with frozen(task.network), torch.no_grad():
-        logits: torch.Tensor = task.network(images.to(parameter.device)).cpu()
-    assert task.classes is not None
-    wanted = (len(images), task.classes.outputs, *images.shape[2:])
-    if tuple(logits.shape) != wanted:
-        raise InputError(
-            f"For {len(task.classes)} classes, the outputs of the network must have shape {list(wanted)}, but "
-            f"have {list(logits.shape)}."
-        )
-    return logits
+        return task.outputs(images).cpu()
 
 
 def check_mask(values: AnyArray, data: SampleSet) -> Mask:

@@ -76,7 +76,7 @@ class Segmentation:
         """What the network makes of magnitude images, wherever it is."""
         parameter = next(self.network.parameters(), images)
         outputs: Tensor = self.network(images.to(parameter.device))
-        if self.loss is None and self.classes is not None:
+        if self.classes is not None:
             wanted = (len(images), self.classes.outputs, *images.shape[2:])
             if tuple(outputs.shape) != wanted:
                 raise InputError(
