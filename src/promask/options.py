@@ -71,6 +71,11 @@ READING: Mapping[str, Any] = {
     "slices": _reading(str | None, "--slices", "FIRST:END", "Of each file, such as 10:40 or 2:-2.", "all"),
     "size": _reading(list[int] | None, "--size", "H W", "Crop or pad the images to this size."),
     "skip_bad": _reading(bool, "--skip-bad", "", "Leave out what cannot be read, with a warning."),
+    "coils": _reading(int | None, "--coils", "N", "Simulate N receive coils around images of one channel."),
+    "noise": _reading(
+        float | None, "--noise", "SHARE", "Noise added to k-space, as a share of the largest magnitude.", "0"
+    ),
+    "maps": _reading(str | None, "--maps", "FILE", "Coil maps: .npy, .npz or .mat with `maps`, .cfl.", "in DATA"),
 }
 """The settings of `Reading` as options."""
 
@@ -82,7 +87,10 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     def with_options(**values: Any) -> None:
         given = {name: values.pop(name) for name in READING}
         given["slices"] = _ends(given["slices"])
-        command(**values, reading={name: value for name, value in given.items() if value})
+        used = {
+            name: value for name, value in given.items() if not (value is None or value is False or value == [])
+        }
+        command(**values, reading=used)
 
     signature = inspect.signature(command)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]

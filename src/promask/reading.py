@@ -1,7 +1,9 @@
 """How data are read: settings that every command has, checked when they are made."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from promask.errors import InputError
@@ -39,6 +41,16 @@ class Reading:
     """Images are cropped, or padded with zeros, around their centre to this size."""
     skip_bad: bool = False
     """Whether files and slices that cannot be used are left out with a warning, rather than an error."""
+    coils: int | None = None
+    """Simulate so many receive coils around images of one channel; None: take the data as they are."""
+    noise: float = 0.0
+    """Standard deviation of noise added to k-space, in the real and in the imaginary part, as a share of the
+    largest magnitude of the image."""
+    maps: str | None = None
+    """A file of coil sensitivities, (coil, *space) or (N, coil, *space); None: those beside the data, if any."""
+
+    SCAN: ClassVar[tuple[str, ...]] = ("coils", "noise", "maps")
+    """Settings of the scan that is made of the images; they play no part in how files are prepared."""
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "volumes": (bool, lambda value: True, "true or false"),
@@ -57,6 +69,13 @@ class Reading:
             "whole numbers, such as 256 256",
         ),
         "skip_bad": (bool, lambda value: True, "true or false"),
+        "coils": (
+            (int, type(None)),
+            lambda value: value is None or value >= 1,
+            "a whole number of at least 1, such as 8",
+        ),
+        "noise": ((int, float), lambda value: 0 <= value < math.inf, "a number of at least 0, such as 0.01"),
+        "maps": ((str, type(None)), lambda value: value != "", "the name of a file"),
     }
 
     def __post_init__(self) -> None:
@@ -88,9 +107,11 @@ class Reading:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, and lists, as JSON has them, as tuples."""
+    """NumPy's numbers as Python's, lists, as JSON has them, as tuples, and paths as texts."""
     if hasattr(value, "tolist"):
         value = value.tolist()
+    if isinstance(value, PurePath):
+        value = str(value)
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -16,6 +16,7 @@ Targets = Float[Tensor, "batch channel *judged"]
 Logits = Float[Tensor, "batch output *space"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
 Spectra = Complex[Tensor, "batch channel *space"]
+Maps = Complex[Tensor, "#batch coil *space"]
 Units = Float[Tensor, "*units"]
 UnitDraws = Float[Tensor, "draws *units"]
 UnitMask = Bool[Tensor, "*units"]
@@ -42,6 +43,10 @@ class Sample:
     name: str
     unlabelled: tuple[str, ...] = ()
     """Classes that were not annotated here: what the label says is nothing may be one of them."""
+    maps: Image | None = None
+    """Coil sensitivities, (coil, *space), complex, of sum of squares 1 where there is signal; None: not known."""
+    clean: Image | None = None
+    """The image without the noise that was added, which reconstructions are compared with; None: the image."""
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
 """Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,22 +9,26 @@ import torch
 
 from promask.data.acdc import acdc
 from promask.data.arrays import from_images, from_kspace
-from promask.data.bart import read_bart
+from promask.data.bart import bart_file, read_bart
 from promask.data.brain import brain
 from promask.data.brats import brats
 from promask.data.cardiac import cardiac
+from promask.data.coils import simulated_maps
 from promask.data.dicom import is_dicom, read_dicom
+from promask.data.espirit import espirit_maps, with_maps
 from promask.data.fastmri import fastmri, fastmri_plus
 from promask.data.file_set import FileSet, OnFile, prepared, usable
 from promask.data.folder import FileReader, read_folder
 from promask.data.hdf5 import read_hdf5
 from promask.data.head import head
 from promask.data.knee import knee
+from promask.data.maps_file import maps_of_file
 from promask.data.matlab import read_mat
 from promask.data.nifti import read_nifti, split_name
 from promask.data.numpy_files import read_npy, read_npz
 from promask.data.phantom import Anatomy
-from promask.data.sets import ArraySet, Subset
+from promask.data.scan import scanned_shape
+from promask.data.sets import ArraySet, Subset, reading_of
 from promask.data.split import OTHER_PART, PARTS, choose_part
 from promask.data.stack import Describe, fitted
 from promask.errors import InputError
@@ -41,11 +45,14 @@ __all__ = [
     "OnFile",
     "Subset",
     "choose_part",
+    "espirit_maps",
     "from_images",
     "from_kspace",
     "load",
     "prepared",
     "reading_of",
+    "simulated_maps",
+    "with_maps",
 ]
 
 
@@ -101,8 +108,12 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
         _check_same_reading(data, reading)
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
-        build = from_kspace if reading.holds == "kspace" else from_images
-        return _adapted(build(data, volumes=reading.volumes), reading)
+        if reading.holds != "kspace":
+            return _adapted(from_images(data, volumes=reading.volumes), reading)
+        made = from_kspace(data, volumes=reading.volumes)
+        if reading.kspace == "emulated":
+            made = replace(made, images=torch.linalg.vector_norm(made.images, dim=1, keepdim=True))
+        return _adapted(made, reading)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return _adapted(_from_dataset(data, reading.volumes), reading)
     raise InputError(f"Cannot take data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
@@ -119,10 +130,7 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
         if not Path(root).is_dir():
             raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
         return FileSet(usable(COLLECTIONS[collection](Path(root), reading), reading), reading, text)
-    path = Path(text)
-    of_bart = Path(f"{text.removesuffix('.hdr')}.cfl")  # as BART's users call it
-    if of_bart.exists() and (not path.exists() or path.suffix == ".hdr"):
-        path = of_bart
+    path = bart_file(text)
     if not path.exists():
         collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
         raise InputError(
@@ -137,17 +145,10 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
     return FileSet([READERS[suffix](path, reading)], reading, text)
 
 
-def reading_of(data: SampleSet) -> Reading:
-    """How a data set was read when it was loaded."""
-    while isinstance(data, Subset):
-        data = data.data
-    return getattr(data, "reading", Reading())
-
-
 def _check_same_reading(data: SampleSet, reading: Reading) -> None:
     """Refuse settings that would have no effect, because the data were loaded before."""
     loaded, usual = reading_of(data), Reading()
-    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad"):
+    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
         wanted = getattr(reading, name)
         if wanted not in (getattr(usual, name), getattr(loaded, name)):
             raise InputError(
@@ -160,17 +161,29 @@ def _adapted(data: ArraySet, reading: Reading) -> ArraySet:
     """Samples in memory, taken as a user of files would have them."""
     chosen = list(reading.chosen(len(data)))
     size = reading.wanted_size(data.shape[1:])
-    images = data.images.abs() if reading.kspace == "emulated" else data.images
-    if len(chosen) == len(data) and size == data.shape[1:]:
-        return replace(data, images=images, reading=reading)
     if not chosen:
         raise InputError(f"{data.name} holds no slices to take.")
+
+    def taken(values: torch.Tensor) -> torch.Tensor:
+        return fitted(values if len(chosen) == len(data) else values[chosen], size)
+
+    images, clean, maps = data.images, data.clean, data.maps
+    if reading.kspace == "emulated":
+        images, clean, maps = images.abs(), None if clean is None else clean.abs(), None
+    if maps is not None:
+        maps = taken(maps) if maps.ndim == images.ndim else fitted(maps, size)
+    shape = scanned_shape((images.shape[1], *size), reading, data.name)
+    given = maps_of_file(reading, data.name, shape, [data.shape[1:]], [chosen])
+    if given is not None:
+        maps = given[0] if given.rows is None else torch.stack([given[index] for index in range(len(chosen))])
     return replace(
         data,
-        images=fitted(images[chosen], size),
-        labels=None if data.labels is None else fitted(data.labels[chosen], size),
+        images=taken(images),
+        labels=None if data.labels is None else taken(data.labels),
         subjects=None if data.subjects is None else [data.subjects[index] for index in chosen],
         unlabelled=None if data.unlabelled is None else [data.unlabelled[index] for index in chosen],
+        maps=maps,
+        clean=None if clean is None else taken(clean),
         reading=reading,
     )
 
@@ -181,22 +194,36 @@ def _from_dataset(data: Any, volumes: bool) -> ArraySet:
     if not items:
         raise InputError("The data set is empty.")
     name = type(data).__name__
-    if isinstance(items[0], Sample):
+    of_samples = isinstance(items[0], Sample)
+    if of_samples:
         images = [item.image for item in items]
         labels = [item.label for item in items]
-        subjects = [item.group for item in items]
-        unlabelled = [item.unlabelled for item in items]
     else:
         pairs = [item if isinstance(item, tuple | list) else (item, None) for item in items]
         if not all(isinstance(pair[0], torch.Tensor) or hasattr(pair[0], "__array__") for pair in pairs):
             raise InputError(f"The items of the {name} must be images, (image, label) pairs or promask samples.")
         images = [torch.as_tensor(pair[0]) for pair in pairs]
         labels = [pair[1] for pair in pairs]
-        subjects, unlabelled = None, None
     if len({image.shape for image in images}) > 1:
         raise InputError(f"The images of the {name} differ in shape: they must be alike.")
     stacked_labels = None
     if all(label is not None for label in labels):
         stacked_labels = torch.stack([torch.as_tensor(label) for label in labels])
-    made = from_images(torch.stack(images), stacked_labels, subjects, volumes, f"the {name}")
-    return replace(made, unlabelled=unlabelled)
+    made = from_images(torch.stack(images), stacked_labels, None, volumes, f"the {name}")
+    return _as_the_samples_say(made, items) if of_samples else made
+
+
+def _as_the_samples_say(data: ArraySet, samples: Sequence[Sample]) -> ArraySet:
+    """What samples tell beside images and labels; maps are kept if all of them have some."""
+    maps = [sample.maps for sample in samples if sample.maps is not None]
+    clean = [sample.image if sample.clean is None else sample.clean for sample in samples]
+    noisy = any(sample.clean is not None for sample in samples)
+    if max(len({values.shape for values in kind}) for kind in (maps, clean)) > 1:
+        raise InputError(f"The coil maps, or the images without noise, of {data.name} differ in shape.")
+    return replace(
+        data,
+        subjects=[sample.group for sample in samples],
+        unlabelled=[sample.unlabelled for sample in samples],
+        maps=torch.stack(maps) if len(maps) == len(samples) else None,
+        clean=torch.stack(clean).to(data.images.dtype) if noisy else None,
+    )

@@ -58,6 +58,31 @@ def read_bart(path: Path, reading: Reading) -> Stack:
     )
 
 
+def bart_file(text: str) -> Path:
+    """The file of a name as BART's users give it, without an ending or with that of the header."""
+    path, of_bart = Path(text), Path(f"{text.removesuffix('.hdr')}.cfl")
+    return of_bart if of_bart.exists() and (not path.exists() or path.suffix == ".hdr") else path
+
+
+def bart_maps(path: Path, volumes: bool) -> Array:
+    """Coil maps as `bart ecalib` writes them, (x, y, z, coil, set, ...): the first set of them.
+
+    They become (coil, *space), or (N, coil, *space) if there are several, in the order of the samples.
+    """
+    dimensions = bart_dimensions(path)
+    values = bart_array(path, dimensions)
+    if 0 in values.shape:
+        raise InputError(f"{path} holds no coil maps: its shape is {list(values.shape)}.")
+    *space, coils, sets = (*dimensions, 1)[: COIL + 2]
+    values = values.reshape(*space, coils, sets, -1, order="F")[..., 0, :]
+    if volumes:
+        maps = np.moveaxis(values, (4, 3), (0, 1))
+    else:
+        by_slice = np.moveaxis(values, (4, 2, 3), (0, 1, 2))
+        maps = by_slice[0] if len(by_slice) == 1 else by_slice.reshape(-1, *by_slice.shape[2:])
+    return maps[0] if len(maps) == 1 else maps
+
+
 def bart_dimensions(path: Path) -> tuple[int, ...]:
     """The shape that a header tells, at least four axes."""
     header = path.with_suffix(".hdr")

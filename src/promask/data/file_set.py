@@ -1,5 +1,6 @@
 """A data set in files: nothing is read before it is needed, and what was made ready once is kept on disk."""
 
+import itertools
 import os
 import warnings
 from collections import Counter
@@ -13,9 +14,13 @@ from typing import Any
 import torch
 
 from promask.data.cache import Column, ColumnWriter, content_key, entry
-from promask.data.sets import Subset, flaw
+from promask.data.coils import usable_maps
+from promask.data.maps_file import maps_of_file
+from promask.data.scan import scanned, scanned_shape
+from promask.data.sets import Subset, chosen_from, flaw
 from promask.data.stack import Layout, Pair, Stack, doubt, layout, ready, ready_label
 from promask.errors import InputError, InputWarning
+from promask.files import Array, as_tensor
 from promask.reading import Reading
 from promask.types import Sample, SampleSet
 
@@ -31,16 +36,18 @@ class Entry:
 
     images: Column | None
     labels: Column | None
+    maps: Column | None
     rows: dict[int, int]
     """Where the sample of each number lies."""
     flaws: dict[int, str]
     doubt: str | None
 
-    def read(self, number: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The image of a sample, and its label if it has one."""
+    def read(self, number: int) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """The image of a sample, and its label and coil maps if it has them."""
         row = self.rows[number]
         assert self.images is not None
-        return self.images[row], None if self.labels is None else self.labels[row]
+        label, maps = (None if column is None else column[row] for column in (self.labels, self.maps))
+        return self.images[row], label, maps
 
 
 class FileSet:
@@ -49,11 +56,14 @@ class FileSet:
     def __init__(self, stacks: Sequence[Stack], reading: Reading, name: str) -> None:
         self.name, self.reading = name, reading
         self.stacks, common = alike(stacks, reading)
-        self.shape, self.geometry = common.shape, common.geometry
+        self.shape, self.geometry = scanned_shape(common.shape, reading, name), common.geometry
         self.places = [(place, number) for place, stack in enumerate(self.stacks) for number in stack.numbers]
         """The stack of each sample, and its number in there."""
         if not self.places:
             raise InputError(f"{name} holds no slices to take.")
+        spaces = [stack.shape[1:] for stack in self.stacks]
+        numbers = [stack.numbers for stack in self.stacks]
+        self._maps = maps_of_file(reading, name, self.shape, spaces, numbers)
         self._entries: dict[int, Entry] = {}
 
     @cached_property
@@ -84,12 +94,14 @@ class FileSet:
         if number in found.flaws:
             raise bad_sample(self.stacks[place], number, found.flaws[number])
         try:
-            image, label = found.read(number)
+            image, label, maps = found.read(number)
         except OSError:  # the cache was cleared in the meantime
             del self._entries[place]
-            image, label = self.entry(place).read(number)
+            image, label, maps = self.entry(place).read(number)
         name = self.stacks[place].sample_name(number)
-        return Sample(image, label, self.groups[index], name, self._unlabelled[index])
+        maps = maps if self._maps is None else self._maps[index]
+        sample = Sample(image, label, self.groups[index], name, self._unlabelled[index])
+        return scanned(sample, maps, index % len(self), self.reading, self.geometry)
 
     def entry(self, place: int) -> Entry:
         """The samples of a stack, made ready if they are not yet."""
@@ -125,7 +137,8 @@ def alike(stacks: Sequence[Stack], reading: Reading) -> tuple[Sequence[Stack], L
 
 def make_ready(stack: Stack, reading: Reading) -> Entry:
     """The samples of a stack, from the cache if they are there."""
-    settings = {name: value for name, value in reading.reading_settings().items() if name != "skip_bad"}
+    apart = ("skip_bad", *Reading.SCAN)
+    settings = {name: value for name, value in reading.reading_settings().items() if name not in apart}
     description = [VERSION, settings, stack.variant, stack.shape, list(stack.numbers), asdict(stack.geometry)]
     try:
         key = content_key(stack.files, description)
@@ -135,6 +148,7 @@ def make_ready(stack: Stack, reading: Reading) -> Entry:
     return Entry(
         images=Column(folder / "images", **about["images"]) if about["images"] else None,
         labels=Column(folder / "labels", **about["labels"]) if about["labels"] else None,
+        maps=Column(folder / "maps", **about["maps"]) if about.get("maps") else None,
         rows={number: row for row, number in enumerate(about["numbers"])},
         flaws={int(number): text for number, text in about["flaws"].items()},
         doubt=about["doubt"],
@@ -142,12 +156,15 @@ def make_ready(stack: Stack, reading: Reading) -> Entry:
 
 
 def _write(folder: Path, stack: Stack, reading: Reading) -> dict[str, Any]:
-    images, labels = ColumnWriter(folder / "images"), ColumnWriter(folder / "labels")
+    images, labels, maps = (ColumnWriter(folder / name) for name in ("images", "labels", "maps"))
+    size = layout(stack, reading).shape[1:]
     numbers: list[int] = []
     flaws: dict[int, str] = {}
     doubtful: str | None = None
     try:
-        for number, (values, label) in zip(stack.numbers, _read(stack), strict=True):
+        for number, (values, label), sensitivities in zip(
+            stack.numbers, _read(stack), _read_maps(stack), strict=True
+        ):
             image = ready(values, stack, reading)
             found = flaw(image)
             if found:
@@ -158,9 +175,11 @@ def _write(folder: Path, stack: Stack, reading: Reading) -> dict[str, Any]:
             images.append(image)
             if label is not None:
                 labels.append(ready_label(label, stack, reading))
+            if sensitivities is not None:
+                maps.append(usable_maps(as_tensor(sensitivities), size, stack.name))
             numbers.append(number)
     finally:
-        about = {"images": images.close(), "labels": labels.close()}
+        about = {"images": images.close(), "labels": labels.close(), "maps": maps.close()}
     return {**about, "numbers": numbers, "flaws": flaws, "doubt": doubtful}
 
 
@@ -169,6 +188,10 @@ def _read(stack: Stack) -> Iterator[Pair]:
         yield from stack.read(stack.numbers)
     except OSError as error:
         raise InputError(f"Cannot read {stack.name}: {error.strerror or error}.") from error
+
+
+def _read_maps(stack: Stack) -> Iterator[Array | None]:
+    return itertools.repeat(None, len(stack.numbers)) if stack.maps is None else stack.maps(stack.numbers)
 
 
 def bad_sample(stack: Stack, number: int, found: str) -> InputError:
@@ -180,7 +203,7 @@ def bad_sample(stack: Stack, number: int, found: str) -> InputError:
 
 def prepared(data: SampleSet, on_file: OnFile | None = None) -> SampleSet:
     """The same samples, made ready; those that cannot be used are an error, or left out if that was asked for."""
-    base, indices = _resolved(data)
+    base, indices = chosen_from(data)
     if not isinstance(base, FileSet):
         return data
     needed = list(dict.fromkeys(base.places[index][0] for index in indices))
@@ -232,14 +255,6 @@ def _good(data: FileSet, indices: Sequence[int], failures: dict[int, InputError]
     if not kept:
         raise InputError(f"Of the part of {data.name} that is needed, nothing can be used.")
     return Subset(data, kept)
-
-
-def _resolved(data: SampleSet) -> tuple[SampleSet, Sequence[int]]:
-    """The data set that others were chosen from, and the indices in it."""
-    if not isinstance(data, Subset):
-        return data, range(len(data))
-    base, indices = _resolved(data.data)
-    return base, [indices[index] for index in data.indices]
 
 
 def usable(stacks: Iterable[Callable[[], Stack]], reading: Reading) -> list[Stack]:

@@ -30,8 +30,12 @@ USER_BLOCK = 512
 
 def read_mat(path: Path, reading: Reading) -> Stack:
     """Variables `image` or `kspace`, with `label` and `subject`; version 5 to 7, or 7.3, which is HDF5."""
-    arrays = _version_7_3(path) if is_hdf5(path) else _version_5(path)
-    return stack_of_arrays(arrays, path, reading)
+    return stack_of_arrays(arrays_of_mat(path), path, reading)
+
+
+def arrays_of_mat(path: Path) -> dict[str, LazyArray]:
+    """The variables of a file by name, in our order of axes."""
+    return _version_7_3(path) if is_hdf5(path) else _version_5(path)
 
 
 def is_hdf5(path: Path) -> bool:

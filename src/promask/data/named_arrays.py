@@ -1,5 +1,6 @@
 """Files that hold arrays by name: which of them is taken, and as what."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from promask.data.stack import Pair, Stack
+from promask.data.stack import Pair, ReadMaps, Stack
 from promask.errors import InputError, InputWarning
 from promask.files import NUMBERS, Array
 from promask.reading import Reading
 
-RESERVED = ("label", "subject", "slice_id")
+MAPS = "maps"
+RESERVED = ("label", "subject", "slice_id", MAPS)
 """Arrays that say something about the images."""
 ANNOTATED = "has_"
 """The beginning of the names of arrays that say where a class, which comes after it, was annotated."""
@@ -91,6 +93,7 @@ def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Readin
             yield plain(values, split).reshape(channels, *space), labelled
 
     subjects = _subjects(arrays, path, count)
+    maps = None if name == MAPS else _maps(arrays, path, reading, (count, channels, *space))
     return Stack(
         files=(path,),
         shape=(channels, *space),
@@ -99,8 +102,35 @@ def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Readin
         holds_kspace=holds_kspace,
         subjects=None if subjects is None else [subjects[number] for number in numbers],
         unlabelled=_unlabelled(arrays, path, count, numbers),
-        variant=f"{path.suffix} {name}, {holds_kspace}",
+        maps=maps,
+        variant=f"{path.suffix} {name}, {holds_kspace}{', maps' if maps else ''}",
     )
+
+
+def _maps(
+    arrays: Mapping[str, LazyArray], path: Path, reading: Reading, shape: tuple[int, ...]
+) -> ReadMaps | None:
+    """The coil maps beside samples of this shape, (N, channel, *space): for all of them, or one for each.
+
+    Emulated k-space is that of magnitudes, which no maps describe.
+    """
+    if MAPS not in arrays or reading.kspace == "emulated":
+        return None
+    maps, each = arrays[MAPS], (reading.coils or shape[1], *shape[2:])
+    if not maps.is_numeric or maps.shape not in (each, (shape[0], *each)):
+        if reading.maps is not None:
+            return None
+        raise InputError(
+            f"The `{MAPS}` of {path} have shape {list(maps.shape)}, but its images need coil maps of shape "
+            f"{list(each)}, or one for each of the {shape[0]}: give others with --maps, or rename the array."
+        )
+
+    def read(chosen: Sequence[int]) -> Iterator[Array]:
+        if maps.shape == each:
+            return itertools.repeat(plain(maps.whole()), len(chosen))
+        return map(plain, maps.rows(chosen))
+
+    return read
 
 
 def plain(values: Array, split: bool = False) -> Array:

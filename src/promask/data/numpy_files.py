@@ -16,25 +16,34 @@ from promask.reading import Reading
 
 def read_npy(path: Path, reading: Reading) -> Stack:
     """Images, or with `--holds kspace` k-space, in a .npy file."""
+    return stack_of_arrays(mapped_npy(path), path, reading)
+
+
+def mapped_npy(path: Path) -> dict[str, LazyArray]:
+    """The only array of a .npy file."""
     with numpy_file(path):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise InputError(f"{path} is an archive of arrays: give it the ending .npz.")
-    return stack_of_arrays({"array": of_array(array)}, path, reading)
+    return {"array": of_array(array)}
 
 
 def read_npz(path: Path, reading: Reading) -> Stack:
     """Images (`image`) or centred k-space (`kspace`) in a .npz file, with `label`, `subject` or `slice_id`."""
+    return stack_of_arrays(arrays_of_npz(path), path, reading)
+
+
+def arrays_of_npz(path: Path) -> dict[str, LazyArray]:
+    """The arrays of a .npz file by name."""
     with numpy_file(path), path.open("rb") as file:
         if file.read(6) == b"\x93NUMPY":
             raise InputError(f"{path} is a single array: give it the ending .npy.")
         with zipfile.ZipFile(file) as archive:
-            arrays = {
+            return {
                 name.removesuffix(".npy"): _member(path, archive, name)
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
-    return stack_of_arrays(arrays, path, reading)
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:

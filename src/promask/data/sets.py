@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from promask.data.scan import scanned, scanned_shape
 from promask.errors import InputError
 from promask.geometry import Geometry
 from promask.reading import Reading
@@ -29,6 +30,10 @@ class ArraySet:
     """How they were taken from what a user gave."""
     unlabelled: Sequence[tuple[str, ...]] | None = None
     """For each sample, the classes that were not annotated; None: all were."""
+    maps: torch.Tensor | None = None
+    """Coil sensitivities, (coil, *space) for all samples or (N, coil, *space); None: not known."""
+    clean: torch.Tensor | None = None
+    """The images without the noise that is in them; None: the images themselves."""
 
     def __post_init__(self) -> None:
         for index, image in enumerate(self.images):
@@ -42,11 +47,21 @@ class ArraySet:
             )
         if self.subjects is not None and len(self.subjects) != len(self):
             raise InputError(f"{self.name} has {len(self)} images, but names {len(self.subjects)} subjects.")
+        if self.maps is not None and tuple(self.maps.shape) not in (self.shape, (len(self), *self.shape)):
+            raise InputError(
+                f"The coil maps of {self.name} have shape {list(self.maps.shape)}, but its samples have shape "
+                f"{list(self.shape)}: give one map for each channel of them, or simulate coils."
+            )
+        if self.clean is not None and self.clean.shape != self.images.shape:
+            raise InputError(
+                f"The images of {self.name} without noise have shape {list(self.clean.shape)}, but those with it "
+                f"have shape {list(self.images.shape)}."
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(channel, *space)."""
-        return tuple(self.images.shape[1:])
+        return scanned_shape(tuple(self.images.shape[1:]), self.reading, self.name)
 
     @property
     def groups(self) -> Sequence[str]:
@@ -57,13 +72,16 @@ class ArraySet:
         return len(self.images)
 
     def __getitem__(self, index: int, /) -> Sample:
-        return Sample(
+        sample = Sample(
             image=self.images[index],
             label=None if self.labels is None else self.labels[index],
             group=self.groups[index],
             name=self._sample_name(index),
             unlabelled=() if self.unlabelled is None else self.unlabelled[index],
+            clean=None if self.clean is None else self.clean[index],
         )
+        maps = self.maps if self.maps is None or self.maps.ndim < self.images.ndim else self.maps[index]
+        return scanned(sample, maps, index % len(self), self.reading, self.geometry)
 
     def _sample_name(self, index: int) -> str:
         return f"{self.name}, slice {index}" if len(self.images) > 1 else self.name
@@ -108,6 +126,19 @@ class Subset:
 
     def __getitem__(self, index: int, /) -> Sample:
         return self.data[self.indices[index]]
+
+
+def chosen_from(data: SampleSet) -> tuple[SampleSet, Sequence[int]]:
+    """The data set that others were chosen from, and the indices in it."""
+    if not isinstance(data, Subset):
+        return data, range(len(data))
+    base, indices = chosen_from(data.data)
+    return base, [indices[index] for index in data.indices]
+
+
+def reading_of(data: SampleSet) -> Reading:
+    """How a data set was read when it was loaded."""
+    return getattr(chosen_from(data)[0], "reading", Reading())
 
 
 def flaw(image: torch.Tensor) -> str | None:

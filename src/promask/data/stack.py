@@ -18,6 +18,8 @@ Pair = tuple[Array, Array | None]
 """The values of a sample, (channel, *space), and its label, (*space), if there is one."""
 Read = Callable[[Sequence[int]], Iterator[Pair]]
 """Reads the samples of these numbers, which increase, one after the other."""
+ReadMaps = Callable[[Sequence[int]], Iterator[Array]]
+"""Reads the coil maps of these samples, (coil, *space) each."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Stack:
     """The subject of each of the samples taken; None if the file does not tell."""
     unlabelled: Sequence[tuple[str, ...]] | None = None
     """For each of the samples taken, the classes that were not annotated; None: all were."""
+    maps: ReadMaps | None = None
+    """Reads the coil maps that lie beside the values; None if there are none."""
     geometry: Geometry = Geometry()
     held_out: bool | None = None
     variant: str = ""

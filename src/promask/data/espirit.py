@@ -1,0 +1,135 @@
+"""Coil maps from the data themselves: ESPIRiT (Uecker et al. 2014)."""
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from jaxtyping import Complex
+from torch import Tensor
+
+from promask.data.sets import Subset, chosen_from, reading_of
+from promask.errors import InputError
+from promask.fourier import space_axes, to_kspace
+from promask.geometry import central
+from promask.types import Image, Sample, SampleSet
+
+KERNEL = 6
+"""The width of the patches of k-space that are compared."""
+THRESHOLD = 0.02
+"""Singular vectors of patches count down to this share of the largest singular value."""
+CROP = 0.95
+"""Where the largest eigenvalue is smaller, which is 1 wherever the coils see something, maps are zero."""
+PIXELS = 2**14
+"""So many are worked on at once."""
+
+
+def espirit_maps(image: Complex[Tensor, "coil *space"], calibration: int = 24) -> Complex[Tensor, "coil *space"]:
+    """The sensitivities of the coils, from the central block of k-space, `calibration` wide along every axis.
+
+    Their sum of squares is 1, or 0 where no signal is found. Their common phase is that with which the strongest
+    combination of the coils sees the image.
+
+    In words: every patch of the k-space of coils lies in a space of few dimensions. At each place of the image,
+    projecting on that space is a small matrix over the coils, and the sensitivities are what it leaves as it is.
+    """
+    coils, *space = image.shape
+    axes = space_axes(len(space))
+    block = central(to_kspace(image.to(torch.complex64), axes), [min(n, calibration) for n in space])
+    maps = torch.zeros(coils, math.prod(space), dtype=torch.complex64)
+    reference = _strongest(block.flatten(1) @ block.flatten(1).mH)
+    correlations = _correlations(block)
+    rows_at_once = max(1, PIXELS // math.prod(space[1:]))
+    for start in range(0, space[0], rows_at_once):
+        end = min(start + rows_at_once, space[0])
+        projections = _at_places(correlations, space, range(start, end))
+        # No eigenvalue is larger than the root of the sum of the squares of all numbers.
+        seen = torch.linalg.matrix_norm(projections) > CROP
+        values, vectors = torch.linalg.eigh(projections[seen])
+        found = vectors[..., -1] * (values[..., -1:] > CROP)
+        turn = found @ reference.conj()
+        found = found * torch.where(turn.abs() > 0, turn.conj() / turn.abs().clamp_min(1e-30), 1)[:, None]
+        first = start * math.prod(space[1:])
+        maps[:, first + torch.nonzero(seen)[:, 0]] = found.T
+    return maps.reshape(image.shape)
+
+
+def _correlations(block: Complex[Tensor, "coil *block"]) -> Complex[Tensor, "coil coil *shifts"]:
+    """How the patches of two coils go together, for each shift between them, from -(width - 1) to width - 1."""
+    coils, *size = block.shape
+    widths = [min(KERNEL, n) for n in size]
+    patches = block
+    for axis, width in enumerate(widths, start=1):
+        patches = patches.unfold(axis, width, 1)
+    patches = patches.movedim(0, len(size)).reshape(-1, coils * math.prod(widths))
+    squares, vectors = torch.linalg.eigh(patches.mT @ patches.conj())
+    kernels = vectors[:, squares > THRESHOLD**2 * squares[-1]].T.reshape(-1, coils, *widths)
+    # Padded so far that no shift comes back from the other side.
+    axes = space_axes(len(size))
+    spectra = torch.fft.fftn(kernels, s=[2 * width - 1 for width in widths], dim=axes)
+    products = torch.einsum("kc...,kd...->cd...", spectra, spectra.conj())
+    return torch.fft.fftshift(torch.fft.ifftn(products, dim=axes), dim=axes) / math.prod(widths)
+
+
+def _at_places(
+    correlations: Complex[Tensor, "coil coil *shifts"], space: list[int], rows: range
+) -> Complex[Tensor, "pixels coil coil"]:
+    """The projection over the coils at each place of some rows of the image."""
+    result = correlations
+    for axis, n in enumerate(space):
+        width = correlations.shape[2 + axis] // 2
+        shifts = torch.arange(-width, width + 1, dtype=torch.float64)
+        places = torch.tensor(rows if axis == 0 else range(n), dtype=torch.float64) - n // 2
+        wave = torch.polar(torch.ones(()).double(), 2 * math.pi / n * torch.outer(shifts, places))
+        result = torch.tensordot(result, wave.to(torch.complex64), dims=([2], [0]))
+    return result.flatten(2).permute(2, 0, 1)
+
+
+def _strongest(covariance: Complex[Tensor, "coil coil"]) -> Complex[Tensor, " coil"]:
+    """The combination of the coils that sees most."""
+    return torch.linalg.eigh(covariance).eigenvectors[:, -1]
+
+
+def with_maps(data: SampleSet, on_sample: Callable[[int, int], None] | None = None) -> SampleSet:
+    """The same samples, each with coil maps: its own, or else ESPIRiT's; those of a single channel are ones.
+
+    A sample is calibrated when it is first asked for, and its maps are kept. `on_sample` is then told how many
+    have been, of how many. Prepare the data before.
+    """
+    base, indices = chosen_from(data)
+    calibrated = CalibratedSet(base, len(indices), on_sample)
+    return Subset(calibrated, indices) if isinstance(data, Subset) else calibrated
+
+
+class CalibratedSet:
+    """A data set whose samples all have coil maps."""
+
+    def __init__(self, data: SampleSet, count: int, on_sample: Callable[[int, int], None] | None) -> None:
+        self.data, self.count, self.on_sample = data, count, on_sample
+        self.name, self.shape, self.geometry = data.name, data.shape, data.geometry
+        self.groups, self.held_out, self.reading = data.groups, data.held_out, reading_of(data)
+        self._maps: dict[int, Image] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int, /) -> Sample:
+        sample = self.data[index]
+        return sample if sample.maps is not None else replace(sample, maps=self._calibrated(index, sample))
+
+    def _calibrated(self, index: int, sample: Sample) -> Image:
+        if len(sample.image) == 1:
+            return torch.ones_like(sample.image, dtype=torch.complex64)
+        if not sample.image.is_complex():
+            raise InputError(
+                f"{sample.name} has {len(sample.image)} channels of real numbers, so they are no coils: coil maps "
+                f"need complex images, or k-space."
+            )
+        with self._lock:
+            if index not in self._maps:
+                self._maps[index] = espirit_maps(sample.image)
+                if self.on_sample is not None:
+                    self.on_sample(len(self._maps), self.count)
+            return self._maps[index]
