@@ -31,6 +31,7 @@ ROWS = [
     "data",
     "training",
     "learning",
+    "nn",
     "baselines",
     "export",
     "evaluation",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from promask import data as data
     from promask import export as export
+    from promask import nn as nn
     from promask import tasks as tasks
     from promask.config import Config as Config
     from promask.distribution import MaskDistribution as MaskDistribution
@@ -35,7 +36,7 @@ _HOME = {
     "__version__": "promask.version",
 }
 
-_MODULES = ("data", "export", "tasks")
+_MODULES = ("data", "export", "nn", "tasks")
 
 __all__ = [
     "Config",
@@ -48,6 +49,7 @@ __all__ = [
     "evaluate",
     "export",
     "learn",
+    "nn",
     "tasks",
 ]
 
