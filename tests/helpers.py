@@ -1,16 +1,19 @@
-"""Data for tests, and the properties that every pattern, loss, baseline and data set must have.
+"""Data for tests, and the properties that every pattern, loss, baseline, data set and reconstruction must have.
 
 Whoever adds one adds a line to its table; the tests run these checks over the tables.
 """
+
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from promask.baselines import BASELINES, baseline_mask
 from promask.data import ArraySet
-from promask.fourier import space_axes, to_image
+from promask.fourier import space_axes, spectrum, to_image
 from promask.learning.batches import Samples
 from promask.patterns import Pattern
+from promask.recon import Network, PartialFourier, Reconstruction
 from promask.types import Loss, SampleSet
 
 
@@ -97,3 +100,68 @@ def assert_global_random_state_is_untouched(action):
     action()
     assert torch.equal(before[0], torch.get_rng_state())
     assert (before[1] == np.random.get_state()[1]).all()
+
+
+def coil_maps(coils, space, seed=5):
+    """Smooth complex sensitivities, (1, coil, *space), whose squares sum to 1."""
+    maps = 0.3 + smooth_images(1, coils, space, seed=seed)
+    return maps / torch.linalg.vector_norm(maps, dim=1, keepdim=True)
+
+
+def check_reconstruction(recon: Reconstruction, space, coils=None, aims=True):
+    """The image, its derivative and its type are what the contract says; without coils, there are two contrasts.
+
+    `aims`: whether a full mask gives the reference.
+    """
+    axes = space_axes(len(space))
+    maps = None if coils is None else coil_maps(coils, space)
+    phase = not isinstance(recon, PartialFourier)  # which asks for a smooth one
+    truth = smooth_images(2, 2 if coils is None else 1, space, phase=phase).to(torch.complex128)
+    images = truth if maps is None else maps * truth
+    kspace = spectrum(images, axes)
+    everything = torch.ones(1, 1, *space, dtype=torch.float64)
+    reference = recon.reference(images, maps)
+    made = recon(kspace, everything, maps)
+    assert made.shape == reference.shape
+    if aims:
+        assert torch.dist(made, reference) < 0.02 * torch.linalg.vector_norm(reference)
+
+    generator = seeded(7)
+    mask = 0.2 + 0.6 * torch.rand(2, 1, *space, generator=generator, dtype=torch.float64)
+    # Items of a batch have nothing to do with each other, and one mask may serve all.
+    both = recon(kspace, mask, maps)
+    assert torch.allclose(both[1:], recon(kspace[1:], mask[1:], maps), atol=1e-9)
+    assert torch.allclose(recon(kspace, mask[:1], maps), recon(kspace, mask[0, 0], maps), atol=1e-12)
+    # Lines may be a broadcast view.
+    lines = mask[..., :1, :].expand(mask.shape)
+    assert torch.allclose(recon(kspace, lines, maps), recon(kspace, lines.contiguous(), maps), atol=1e-6)
+
+    # The derivative, along a random direction, against finite differences.
+    weights = torch.randn(both.shape, generator=generator, dtype=torch.complex128)
+
+    def loss(values):
+        result = recon(kspace, values, maps)
+        return (result * weights).real.square().sum()
+
+    direction = torch.randn(mask.shape, generator=generator, dtype=torch.float64)
+    if isinstance(recon, PartialFourier):  # the phase is taken as given: the block that it comes from stays
+        recon = replace(recon, calibration=3)
+        direction[(..., *(slice(0, 2) for _ in space))] = 0
+        for axis in axes:
+            direction.index_fill_(axis, torch.tensor([0, 1, space[axis] - 1]), 0)
+    variable = mask.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(variable), variable)
+    step = 1e-5
+    with torch.no_grad():
+        change = float(loss(mask + step * direction) - loss(mask - step * direction)) / (2 * step)
+    assert abs(change - float((gradient * direction).sum())) < 1e-3 * abs(change)
+
+    # Single precision stays single precision, on whatever device.
+    if isinstance(recon, Network):
+        return  # which has a type and a device of its own
+    single = recon(kspace.to(torch.complex64), mask.float(), None if maps is None else maps.to(torch.complex64))
+    assert single.dtype == made.to(torch.complex64 if made.is_complex() else torch.float32).dtype
+    assert torch.dist(single.to(both.dtype), recon(kspace, mask, maps)) < 1e-3 * torch.linalg.vector_norm(both)
+    elsewhere = recon(kspace.to("meta"), mask.to("meta"), None if maps is None else maps.to("meta"))
+    assert elsewhere.device.type == "meta"
+    assert elsewhere.shape == both.shape

@@ -45,7 +45,7 @@ def test_learn_and_evaluate(promask, tmp_path):
     assert np.load("runs/a/mask.npy").sum() == 48
 
     summary = json.loads(promask("evaluate", "runs/a", "patients.npz", "--json"))
-    assert set(summary) == {"psnr", "ssim", "nmse", "acceleration", "images", "part", "convention"}
+    assert set(summary) == {"psnr", "ssim", "nmse", "acceleration", "images", "part", "convention", "recon"}
     assert (summary["acceleration"], summary["images"], summary["part"]) == (4, 2, "test")
     of_file = json.loads(promask("evaluate", "runs/a/mask.npy", "patients.npz", "--json"))
     assert of_file == summary

@@ -55,7 +55,7 @@ def test_settings_for_networks():
         ({"task": "segmentation", "loss": "mse"}, "The loss 'mse' has no segmentation in it"),
         ({"task": "registration"}, "task must be reconstruction or segmentation"),
         ({"network": "u", "network_rate": 0}, "network_rate must be a positive number"),
-        ({"network": "u", "rule": "guess"}, "rule must be response or published or shape"),
+        ({"network": "u", "rule": "guess"}, "rule must be response or published or exchange or shape"),
     ],
 )
 def test_settings_that_do_not_fit(settings, sentence):

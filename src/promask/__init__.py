@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from promask import data as data
     from promask import export as export
     from promask import nn as nn
+    from promask import recon as recon
     from promask import tasks as tasks
     from promask.config import Config as Config
     from promask.distribution import MaskDistribution as MaskDistribution
@@ -36,7 +37,7 @@ _HOME = {
     "__version__": "promask.version",
 }
 
-_MODULES = ("data", "export", "nn", "tasks")
+_MODULES = ("data", "export", "nn", "recon", "tasks")
 
 __all__ = [
     "Config",
@@ -50,6 +51,7 @@ __all__ = [
     "export",
     "learn",
     "nn",
+    "recon",
     "tasks",
 ]
 

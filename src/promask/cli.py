@@ -15,8 +15,11 @@ from promask.options import (
     Axis,
     Convention,
     Data,
+    Iterations,
     Json,
     Part,
+    Recon,
+    Regularisation,
     To,
     axes,
     setting,
@@ -76,8 +79,8 @@ def learn(
         str | None,
         setting(
             "LOSS",
-            "What a good image is: mse, l1, ssim, segmentation, or a sum: '0.5*segmentation + 0.5*mse', each as a "
-            "share of its value at the energy mask.",
+            "What a good image is: mse, l1, ssim, complex-mse, complex-l1, segmentation, or a sum: "
+            "'0.5*segmentation + 0.5*mse', each as a share of its value at the energy mask.",
             "mse; segmentation with a network",
         ),
     ] = None,
@@ -91,9 +94,18 @@ def learn(
         bool, typer.Option("--finetune", metavar="", help="Train the network on while the mask is learned.")
     ] = False,
     network_rate: Annotated[float | None, setting("RATE", "The learning rate of --finetune.", "1e-4")] = None,
+    recon: Recon = None,
+    iterations: Iterations = None,
+    regularisation: Regularisation = None,
     preset: Annotated[str, typer.Option(metavar="default|paper", help="Settings to start from.")] = "default",
-    steps: Annotated[int | None, setting("N", "Steps; with a network 5 rounds.", "100; paper: 2500")] = None,
-    batch_size: Annotated[int | None, setting("N", "Images per step; with a network 48.", "16; paper: 32")] = None,
+    steps: Annotated[
+        int | None,
+        setting("N", "Steps; with a network 5 rounds, for cg-sense and the like 120.", "100; paper: 2500"),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        setting("N", "Images per step; with a network 48, for cg-sense and the like 4.", "16; paper: 32"),
+    ] = None,
     samples: Annotated[int | None, setting("N", "Masks per image and step.", "1; paper: 4")] = None,
     members: Annotated[int | None, setting("N", "Independent runs to average over.", "1; paper: 10")] = None,
     init: Annotated[
@@ -147,6 +159,9 @@ def learn(
         "network": None if network is None else str(network),
         "finetune": finetune or None,
         "network_rate": network_rate,
+        "recon": recon,
+        "iterations": iterations,
+        "regularisation": regularisation,
         "steps": steps,
         "batch_size": batch_size,
         "samples": samples,
@@ -172,7 +187,9 @@ def learn(
         run = learn_mask(data_set, preset=preset, on_step=bar.on_step, on_file=bar.on_file, **settings)
         run.save(out)  # before anything else can go wrong
         judge = run.network if isinstance(run.network, SegmentationNetwork) else whole_config.network
-        evaluation = evaluate(run.mask, data_set, other_part, bar.on_file, network=judge)
+        evaluation = evaluate(
+            run.mask, data_set, other_part, bar.on_file, network=judge, recon=run.reconstruction()
+        )
         run = run.noting(evaluation=evaluation.summary())
     run.save(out)
     write_report(run, out)
@@ -190,6 +207,12 @@ def evaluate(
     network: Annotated[
         Path | None, setting("FILE", "Also measure what this network finds: Dice and IoU.", "that of the run")
     ] = None,
+    recon: Annotated[
+        str | None,
+        setting("NAME", "How images are reconstructed: see promask learn.", "that of the run, zero-filled"),
+    ] = None,
+    iterations: Iterations = None,
+    regularisation: Regularisation = None,
     part: Part = None,
     convention: Convention = "paper",
     as_json: Json = False,
@@ -207,14 +230,20 @@ def evaluate(
     from promask.evaluation import evaluate as evaluate_mask
     from promask.export import read_mask
     from promask.learning.run import Run
+    from promask.recon import with_settings
 
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"recon": recon or "zero-filled"}
+    of_recon = {"iterations": iterations, "regularisation": regularisation}
+    given = {name: value for name, value in of_recon.items() if value is not None}
     with progress_bar() as bar, warnings_as_sentences():
         if (mask / "run.json").is_file():
             run = Run.load(mask)
-            part, settings = _unseen(run, data, part)
+            part, read_as = _unseen(run, data, part)
+            settings |= read_as
             network = network or _own_network(run, mask)
-        settings |= reading
+            if recon is None:
+                settings["recon"], given = with_settings(run.reconstruction(), given), {}
+        settings |= reading | given
         result = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, convention, network, **settings)
     summary = result.summary()
     if as_json:
@@ -223,7 +252,7 @@ def evaluate(
         output.print(*quality_tables({str(mask): summary}), sep="\n")
         volumes = f" in {count(len(result.psnr), 'volume')}" if result.of == "volume" else ""
         output.print(
-            f"{count(result.images, 'sample')}{volumes} of {data} ({result.part}), zero-filled. "
+            f"{count(result.images, 'sample')}{volumes} of {data} ({result.part}), {result.recon}. "
             f"{find_convention(convention).sentence}"
         )
         if result.segmented:
@@ -344,8 +373,11 @@ def compare(
     ] = None,
     loss: Annotated[
         str | None,
-        setting("mse|l1|ssim|segmentation", "What methods that learn minimise.", "by the task: mse, segmentation"),
+        setting("LOSS", "What methods that learn minimise: see promask learn.", "by the task: mse, segmentation"),
     ] = None,
+    recon: Recon = None,
+    iterations: Iterations = None,
+    regularisation: Regularisation = None,
     convention: Convention = "paper",
     centre: Annotated[
         int | None,
@@ -379,6 +411,9 @@ def compare(
             learned_seeds=learned_seeds,
             task=task,
             network=network,
+            recon=recon or "zero-filled",
+            iterations=iterations,
+            regularisation=regularisation,
             convention=convention,
             loss=loss,
             centre=centre,
@@ -490,11 +525,14 @@ def _fail(sentence: str, status: int, debug: bool) -> int:
 
 def _unseen(run: "Run", data: str, part: str | None) -> tuple[str | None, dict[str, Any]]:
     """What a run did not see of its data, if no part was asked for, and how they were read when it was learned."""
-    from promask.data import OTHER_PART
+    from promask.data import OTHER_PART, load
+    from promask.reading import Reading
 
     settings = run.config.reading_settings()
     if not _same_data(run.about["data"]["source"], data):
-        return part, {name: settings[name] for name in ("kspace", "volumes", "size")}
+        as_then = {name: settings[name] for name in ("kspace", "volumes", "size")}
+        simulated = ("coils", "noise") if load(data, Reading(**as_then)).shape[0] == 1 else ("noise",)
+        return part, as_then | {name: settings[name] for name in simulated}
     return part or OTHER_PART[run.about["data"]["part"]], settings
 
 

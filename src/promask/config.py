@@ -47,6 +47,11 @@ SHAPE = "shape"
 """The rule that looks for the shape of a mask, and asks for losses alone."""
 FOR_NETWORKS: Mapping[str, Any] = {"rule": SHAPE, "steps": 5, "batch_size": 48, "patience": 0}
 """What is different by default where a network judges: its gradients are noisy, and dear."""
+DIRECT = ("zero-filled", "rss", "sense")
+"""Reconstructions that infer nothing of what was not acquired."""
+EXCHANGE = "exchange"
+FOR_FILLING_IN: Mapping[str, Any] = {"rule": EXCHANGE, "steps": 120, "batch_size": 4, "patience": 0}
+"""What is different by default for the other ones: units depend on their neighbours, and images take long."""
 RECONSTRUCTION, SEGMENTATION = TASKS = ("reconstruction", "segmentation")
 
 
@@ -95,6 +100,13 @@ _CHECKS: Mapping[str, Check] = {
     "network": ((str, type(None)), _anything, "the name of a file"),
     "finetune": (bool, _anything, "true or false"),
     "network_rate": (_NUMBER, _positive, "a positive number"),
+    "recon": (str, _anything, "the name of a reconstruction"),
+    "iterations": ((int, type(None)), lambda value: value is None or _positive(value), "a whole number from 1"),
+    "regularisation": (
+        (*_NUMBER, type(None)),
+        lambda value: value is None or 0 <= value < LARGEST,
+        "a number of at least 0",
+    ),
     "init": (str, _anything, "uniform, energy or the name of a file of probabilities"),
     "exploration": (_NUMBER, _share, "a share from 0 to 1"),
     "exploitation": (_NUMBER, _share, "a share from 0 to 1"),
@@ -124,7 +136,7 @@ class Config(Reading):
     """M, the independent runs whose probabilities are averaged."""
     rule: str
     """How masks are drawn and move the probabilities: `response` to their gains, `published` (with Adam), or
-    `shape`: the losses of whole shapes are compared in a race."""
+    `shape`: the losses of whole shapes are compared in a race, or `exchange`: members of the mask for others."""
     annealing: str
     """How the budget falls from all units to its target: `cubic`, `linear`, or `none`, the target all along."""
     patience: int
@@ -143,6 +155,12 @@ class Config(Reading):
     """Whether the network is trained on while the mask is learned."""
     network_rate: float = 1e-4
     """The learning rate of the network."""
+    recon: str = "zero-filled"
+    """How images are reconstructed."""
+    iterations: int | None = None
+    """Of the reconstruction; None: its own."""
+    regularisation: float | None = None
+    """Of the reconstruction; None: its own."""
     init: str = "uniform"
     exploration: float = 0.1
     """The share of the steps before the budget begins to fall."""
@@ -167,7 +185,8 @@ class Config(Reading):
             raise InputError("The rule 'response' compares masks: batch-size times samples must be at least 2.")
         if self.task == SEGMENTATION and not names_segmentation(self.loss):
             raise InputError(f"The loss {self.loss!r} has no segmentation in it: leave out the task, or the loss.")
-        if self.finetune and (self.task != SEGMENTATION or self.members > 1):
+        has_network = self.task == SEGMENTATION or self.recon == "network"
+        if self.finetune and (not has_network or self.members > 1):
             raise InputError("finetune needs a network, and a single member: they would share the network.")
         if self.exploration + self.exploitation > 1:
             raise InputError(
@@ -176,14 +195,19 @@ class Config(Reading):
             )
 
     @staticmethod
-    def preset(name: str, **settings: Any) -> "Config":
+    def preset(name: str, fills_in: bool | None = None, **settings: Any) -> "Config":
         """A preset, with the given settings instead of its own.
 
-        The task is a segmentation if the loss is, or if there is a network and no loss.
+        The task is a segmentation if the loss is, or if there is a network and no loss. Whether the reconstruction
+        fills in what was not acquired is known by its name, unless that is one of a user's own.
         """
         if name not in PRESETS:
             raise InputError(f"Unknown preset {name!r}: choose one of {', '.join(PRESETS)}.")
         usual = dict(PRESETS[name])
+        if fills_in is None:
+            fills_in = settings.get("recon", DIRECT[0]) not in DIRECT
+        if name == "default" and fills_in:
+            usual |= FOR_FILLING_IN if settings.get("rule", EXCHANGE) == EXCHANGE else {}
         loss = settings.get("loss", SEGMENTATION if settings.get("network") else "")
         if names_segmentation(str(loss)):
             usual["task"] = SEGMENTATION

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from promask.conventions import Measured, find_convention
-from promask.data import OnFile, choose_part, load, prepared
+from promask.data import OnFile, acquired, calibrated, channels_seen, choose_part, load, prepared
 from promask.errors import InputError
 from promask.fourier import fft_order, space_axes, spectrum
 from promask.magnitude import magnitude
 from promask.reading import Reading
-from promask.recon import zero_filled
+from promask.recon import ZERO_FILLED, Reconstruction, ZeroFilled, make_reconstruction
 from promask.segmentation.network import SegmentationNetwork
 from promask.segmentation.scores import Overlap, overlap_of
-from promask.tasks import Segmentation, frozen, segmentation_by
+from promask.tasks import Segmentation, frozen, networks_frozen, segmentation_by
 from promask.types import AnyArray, Logits, Mask, SampleSet, Targets
 
 CHUNK = 8
@@ -62,13 +62,15 @@ class Evaluation:
     """What each value of a metric belongs to: `image` or `volume`."""
     segmented: Segmented | None = None
     """What a network finds, if there is one."""
+    recon: str = ZeroFilled.name
+    """How the images were reconstructed."""
 
     def summary(self) -> dict[str, Any]:
         """Means over images or volumes; None where a metric is not defined (SSIM of images below 7 pixels)."""
         count = len(self.psnr)
         means = {name: sum(getattr(self, name)) / count for name in ("psnr", "ssim", "nmse")}
         finite = {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
-        about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention")}
+        about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
         volumes = {"volumes": count} if self.of == "volume" else {}
         return {**finite, **(self.segmented.summary() if self.segmented else {}), **about, **volumes}
 
@@ -80,31 +82,36 @@ def evaluate(
     on_file: OnFile | None = None,
     convention: str = "paper",
     network: str | Path | SegmentationNetwork | Segmentation | None = None,
+    recon: str | Reconstruction = ZeroFilled.name,
+    iterations: int | None = None,
+    regularisation: float | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Zero-filled reconstructions with a centred mask, (*space), against the fully sampled images.
+    """Reconstructions with a centred mask, (*space), against the fully sampled images.
 
     Held-out samples are used if the data set tells its subjects, and all of them otherwise; `part` chooses.
     The convention, `paper` or `fastmri`, says how quality is measured; a volume of fastMRI's is here all slices of
     a subject, or a sample with three axes. With a network, a file or an object, the summary also has the Dice and
     the IoU of what it finds in the reconstructions, and the share of what it finds in the fully sampled images.
-    Further settings are those of `Reading`, for files.
+    `recon` is how images are reconstructed: a name, as for `learn`, or an object of `promask.recon`. Further
+    settings are those of `Reading`, for files.
     """
     rule = find_convention(convention)
+    recon = make_reconstruction(recon, iterations, regularisation)
     task = None if network is None else measurable(network)
     mask = torch.as_tensor(mask)
     whole = load(data, Reading(**{"volumes": mask.ndim == 3, **settings}))
     chosen, part = choose_part(whole, part, usual="test")
     mask = check_mask(mask, whole)
-    chosen = prepared(chosen, on_file)
+    chosen = calibrated(prepared(chosen, on_file), recon, on_file)
     if task is not None:
-        task.check(chosen)
+        task.check(chosen, channels_seen(chosen, recon))
     quality = rule.measure(
         Measured(
             chunks=_chunks(chosen),
             volumes=chosen.groups if mask.ndim == 2 else list(map(str, range(len(chosen)))),
-            targets=lambda chunk: _judged(_images(chosen, chunk), chosen),
-            pairs=lambda chunk: reconstruct(mask, chosen, chunk),
+            targets=lambda chunk: full_images(chosen, chunk, recon),
+            pairs=lambda chunk: reconstruct(mask, chosen, chunk, recon),
         )
     )
     return Evaluation(
@@ -116,7 +123,8 @@ def evaluate(
         part=part,
         convention=convention,
         of=rule.of,
-        segmented=None if task is None else _segmented(task, chosen, mask),
+        segmented=None if task is None else _segmented(task, chosen, mask, recon),
+        recon=recon.name,
     )
 
 
@@ -126,12 +134,22 @@ def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = ()) ->
     return covered.numel() / int(covered.sum())
 
 
-def reconstruct(mask: Mask, data: SampleSet, indices: range) -> tuple[Targets, Targets]:
-    """Zero-filled magnitude images and their fully sampled targets, the part of them that is judged."""
-    images = _images(data, indices)
-    spectra = spectrum(images, space_axes(mask.ndim))
-    filled = zero_filled(spectra, fft_order(mask, mask.ndim), mask.ndim)
-    return _judged(filled, data), _judged(images, data)
+@torch.no_grad()
+def reconstruct(
+    mask: Mask, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED
+) -> tuple[Targets, Targets]:
+    """Reconstructed magnitude images and their fully sampled targets, the part of them that is judged."""
+    found = acquired([data[index] for index in indices], recon)
+    weights = fft_order(mask, mask.ndim).to(found.images.real.dtype)
+    with networks_frozen(recon=recon):
+        made = recon(spectrum(found.images, space_axes(mask.ndim)), weights, found.maps)
+    return _judged(made, data), _judged(recon.reference(found.clean, found.maps), data)
+
+
+def full_images(data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED) -> Targets:
+    """Fully sampled magnitude images, as the reconstruction would have them: the part of them that is judged."""
+    found = acquired([data[index] for index in indices], recon)
+    return _judged(recon.reference(found.clean, found.maps), data)
 
 
 def measurable(network: str | Path | SegmentationNetwork | Segmentation) -> Segmentation:
@@ -142,20 +160,22 @@ def measurable(network: str | Path | SegmentationNetwork | Segmentation) -> Segm
     return task
 
 
-def segmented(task: Segmentation, data: SampleSet, mask: Mask | None) -> Overlap:
-    """What a network finds in zero-filled magnitude images, or, without a mask, in the fully sampled ones."""
+def segmented(
+    task: Segmentation, data: SampleSet, mask: Mask | None, recon: Reconstruction = ZERO_FILLED
+) -> Overlap:
+    """What a network finds in reconstructed magnitude images, or, without a mask, in the fully sampled ones."""
     classes = task.classes
     assert classes is not None
     found = []
     for indices in _chunks(data):
         labels = torch.stack([data.geometry.judged(classes.label(data[index])) for index in indices])
-        found.append(overlap_of(outputs(task, seen(mask, data, indices)), labels, classes))
+        found.append(overlap_of(outputs(task, seen(mask, data, indices, recon)), labels, classes))
     return Overlap(torch.cat([each.dice for each in found]), torch.cat([each.iou for each in found]))
 
 
-def seen(mask: Mask | None, data: SampleSet, indices: range) -> Targets:
-    """Zero-filled magnitude images, or, without a mask, the fully sampled ones: the part that is judged."""
-    return _judged(_images(data, indices), data) if mask is None else reconstruct(mask, data, indices)[0]
+def seen(mask: Mask | None, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED) -> Targets:
+    """Reconstructed magnitude images, or, without a mask, the fully sampled ones: the part that is judged."""
+    return full_images(data, indices, recon) if mask is None else reconstruct(mask, data, indices, recon)[0]
 
 
 def outputs(task: Segmentation, images: Targets) -> Logits:
@@ -183,9 +203,10 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
     return values
 
 
-def _segmented(task: Segmentation, data: SampleSet, mask: Mask) -> Segmented:
+def _segmented(task: Segmentation, data: SampleSet, mask: Mask, recon: Reconstruction) -> Segmented:
     assert task.classes is not None
-    return Segmented(task.classes.names, segmented(task, data, mask), segmented(task, data, None))
+    with_mask, full = (segmented(task, data, each, recon) for each in (mask, None))
+    return Segmented(task.classes.names, with_mask, full)
 
 
 def _chunks(data: SampleSet) -> list[range]:
@@ -195,10 +216,6 @@ def _chunks(data: SampleSet) -> list[range]:
 
 def _known(mean: torch.Tensor) -> float | None:
     return float(mean) if mean.isfinite() else None
-
-
-def _images(data: SampleSet, indices: range) -> AnyArray:
-    return torch.stack([data[index].image for index in indices])
 
 
 def _judged(images: AnyArray, data: SampleSet) -> Targets:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Num
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -35,11 +35,13 @@ class _Magnitude(torch.autograd.Function):
         return torch.mul(values, gradient / magnitudes.clamp_min(smallest))
 
 
-def magnitude(values: Complex[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """|z|, differentiable; the derivative at 0 is taken to be 0.
+def magnitude(values: Num[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """|z|, differentiable; the derivative at 0 is taken to be 0. Of real numbers as well.
 
     >>> magnitude(torch.tensor([3 + 4j, 0j]))
     tensor([5., 0.])
     """
+    if not values.is_complex():
+        return values.abs()
     result: Tensor = _Magnitude.apply(values)  # type: ignore[no-untyped-call]
     return result

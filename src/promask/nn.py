@@ -81,7 +81,7 @@ class ProbabilisticMask(nn.Module):
         shape: Sequence[int],
         acceleration: float,
         pattern: str = "2d",
-        axis: Sequence[int] | None = None,
+        axis: int | Sequence[int] | None = None,
         centre: int = 0,
         init: Any = "uniform",
         seed: int = 0,
@@ -95,7 +95,8 @@ class ProbabilisticMask(nn.Module):
             raise InputError(f"Unknown estimator {estimator!r}: choose one of difference, gumbel.")
         if margin is not None and margin <= 0:
             raise InputError(f"The margin must be above 0, or None for the gradient as it is, but is {margin:g}.")
-        self.pattern = Pattern.named(pattern, shape, axis)
+        free = (axis,) if isinstance(axis, int) else axis
+        self.pattern = Pattern.named(pattern, shape, free)
         self.acceleration, self.seed, self.estimator, self.margin = acceleration, seed, estimator, margin
         self.budget = self.pattern.budget(acceleration)
         """How many units are acquired in the end."""

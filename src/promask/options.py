@@ -35,6 +35,20 @@ Convention = Annotated[
         "its target, as fastMRI does.",
     ),
 ]
+Recon = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="How images are reconstructed: zero-filled, rss, sense, cg-sense, cs, cs-tv or partial-fourier.",
+        show_default="zero-filled",
+    ),
+]
+Iterations = Annotated[
+    int | None, typer.Option(metavar="N", help="Iterations of the reconstruction.", show_default="its own")
+]
+Regularisation = Annotated[
+    float | None, typer.Option(metavar="R", help="Regularisation of the reconstruction.", show_default="its own")
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
 
 

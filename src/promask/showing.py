@@ -25,6 +25,7 @@ PLAIN = {
     "centre": "the central block",
     "mse": "what is learned for the squared error",
     "start": "the start",
+    "zero-filled": "what is learned for zero-filling",
 }
 """The masks that a learned one is compared with at the end."""
 PIXEL_STD = ("pixel_std", "pixel ±", ".2%", "")
@@ -55,7 +56,7 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
     output.print(
         f"Learned from {count(data['images'], noun)}{subjects}, {size}, in {about['seconds']:.1f} s, "
         f"{distribution.budget} of {distribution.pattern.units} units; "
-        f"measured on {count(evaluation['images'], noun)}, {held_out}."
+        f"measured on {count(evaluation['images'], noun)}, {held_out}, {evaluation['recon']}."
     )
     stopped = [step for step in run.history["stopped"] if step is not None]
     if stopped:
@@ -76,8 +77,8 @@ def show_stability(result: "Stability", data: str, written: Sequence[Path]) -> N
     output.print(metrics_table(table_rows(result), (*COLUMNS, PIXEL_STD)))
     images = count(result.mode.images, "sample")
     output.print(
-        f"{images} of {data} ({result.mode.part}), zero-filled; {result.draws} random masks of either kind. "
-        f"{CONVENTIONS[result.mode.convention].sentence}"
+        f"{images} of {data} ({result.mode.part}), {result.mode.recon}; {result.draws} random masks of either "
+        f"kind. {CONVENTIONS[result.mode.convention].sentence}"
     )
     for sentence in sentences(result):
         output.print(sentence)

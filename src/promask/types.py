@@ -15,8 +15,13 @@ Images = Float[Tensor, "batch channel *space"]
 Targets = Float[Tensor, "batch channel *judged"]
 Logits = Float[Tensor, "batch output *space"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
-Spectra = Complex[Tensor, "batch channel *space"]
-Maps = Complex[Tensor, "#batch coil *space"]
+Spectra = Complex[Tensor, "batch coil *space"]
+Maps = Complex[Tensor, "batch_or_1 coil *space"]
+AnyImages = Num[Tensor, "batch channel *space"]
+"""Real or complex."""
+CoilImages = Num[Tensor, "batch coil *space"]
+KspaceMask = Shaped[Tensor, "..."]
+"""(batch or 1, 1, *space), or (*space): zeros and ones, or weights between them."""
 Units = Float[Tensor, "*units"]
 UnitDraws = Float[Tensor, "draws *units"]
 UnitMask = Bool[Tensor, "*units"]
@@ -83,11 +88,13 @@ class Batch:
     """What a task needs to judge reconstructed images: the truth for each of them.
 
     An image that is reconstructed with several masks is there several times. The targets hold the part of the
-    image that is judged.
+    image that is judged: magnitudes, or, for a task that asks for them, complex numbers.
     """
 
     spectra: Spectra
-    targets: Targets
+    targets: Num[Tensor, "batch channel *judged"]
     geometry: Geometry = Geometry()
     labels: Integer[Tensor, "batch *judged"] | None = None
     """As the task wants them; None for tasks that need none."""
+    maps: Maps | None = None
+    """Coil maps, one for all or one for each; None: channels are no coils, or are not combined."""

@@ -17,7 +17,9 @@ from promask.baselines.radial import radial
 from promask.baselines.random import random
 from promask.errors import InputError
 from promask.patterns import Pattern
-from promask.tasks import Reconstruction, Task, networks_frozen
+from promask.recon import Reconstruction, ZeroFilled
+from promask.tasks import Reconstruction as ImageTask
+from promask.tasks import Task, networks_frozen
 from promask.types import Mask, SampleSet, UnitMask
 
 __all__ = ["BASELINES", "Baseline", "Problem", "baseline_mask", "check_available", "find_baseline"]
@@ -91,10 +93,12 @@ def baseline_mask(
     seed: int = 0,
     centre: int | None = None,
     task: Task | None = None,
+    recon: Reconstruction | None = None,
 ) -> Mask:
     """The mask of a baseline, (*space), centred, with exactly the budget, unless the baseline is not `exact`.
 
-    The task is what the images are for, for baselines that learn: a small mean squared error without a choice.
+    The task is what the images are for, for baselines that learn: a small mean squared error without a choice; the
+    reconstruction, for those that look at images, is zero-filled without one.
     """
     baseline = find_baseline(name)
     check_available(name)
@@ -104,6 +108,6 @@ def baseline_mask(
         made_of = " or ".join(UNITS[free] for free in baseline.free)
         possible = " or ".join(f"{free}d" for free in baseline.free)
         raise InputError(f"{name} masks are made of {made_of}: choose the pattern {possible}.")
-    problem = Problem(pattern, acceleration, data, seed, centre, task or Reconstruction("mse"))
-    with networks_frozen(problem.task):
+    problem = Problem(pattern, acceleration, data, seed, centre, task or ImageTask("mse"), recon or ZeroFilled())
+    with networks_frozen(problem.task, problem.recon):
         return pattern.expand(baseline.make(problem))

@@ -32,7 +32,7 @@ SIDE = 0.1
 
 def greedy(problem: Problem) -> UnitMask:
     """The units of most energy, and then swaps; the central block stays."""
-    samples = examples(problem.data, IMAGES, problem.task)
+    samples = examples(problem.data, IMAGES, problem.task, problem.recon)
     return refined(energy(problem), problem.block(), samples, problem.pattern, problem.task)
 
 

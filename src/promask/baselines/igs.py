@@ -28,7 +28,7 @@ def igs_paper(problem: Problem) -> UnitMask:
 
 def _grown(problem: Problem, count: int) -> UnitMask:
     pattern, task = problem.pattern, problem.task
-    samples = examples(problem.data, IMAGES, task)
+    samples = examples(problem.data, IMAGES, task, problem.recon)
     chosen = problem.block() | pattern.centre(1)
     sweeps = count if len(pattern.free) == 1 else SWEEPS
     for size in sizes(int(chosen.sum()), count, sweeps):

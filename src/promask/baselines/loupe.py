@@ -109,7 +109,7 @@ def _loss(
     masks: UnitDraws, batch: Batch, pattern: Pattern, task: Reconstruction, network: Correction, scale: float
 ) -> Scalar:
     """Of images up to about 1, as published: Adam's epsilon and the network know no other scale."""
-    filled = zero_filled(batch.spectra / scale, pattern.expand(masks).unsqueeze(1), len(pattern.shape))
+    filled = zero_filled(batch.spectra / scale, pattern.expand(masks).unsqueeze(1))
     images = magnitude(filled) + network(filled)
     return task.loss(batch.geometry.judged(images), batch.targets / scale)
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 import torch
 
 from promask.patterns import Pattern
-from promask.tasks import Reconstruction, Task
+from promask.recon import Reconstruction, ZeroFilled
+from promask.tasks import Reconstruction as ImageTask
+from promask.tasks import Task
 from promask.types import SampleSet, UnitMask, Units
 
 
@@ -20,8 +22,10 @@ class Problem:
     seed: int = 0
     centre: int | None = None
     """The width of the central block that is always acquired and counted; None: what the baseline itself has."""
-    task: Task = field(default_factory=lambda: Reconstruction("mse"))
+    task: Task = field(default_factory=lambda: ImageTask("mse"))
     """What the images are for, for baselines that ask."""
+    recon: Reconstruction = field(default_factory=ZeroFilled)
+    """How images are reconstructed, for baselines that ask."""
 
     @property
     def budget(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from promask.data.acdc import acdc
+from promask.data.acquired import Acquired, acquired, channels_seen, stacked
 from promask.data.arrays import from_images, from_kspace
 from promask.data.bart import bart_file, read_bart
 from promask.data.brain import brain
@@ -15,7 +16,7 @@ from promask.data.brats import brats
 from promask.data.cardiac import cardiac
 from promask.data.coils import simulated_maps
 from promask.data.dicom import is_dicom, read_dicom
-from promask.data.espirit import espirit_maps, with_maps
+from promask.data.espirit import calibrated, espirit_maps, with_maps
 from promask.data.fastmri import fastmri, fastmri_plus
 from promask.data.file_set import FileSet, OnFile, prepared, usable
 from promask.data.folder import FileReader, read_folder
@@ -41,9 +42,13 @@ __all__ = [
     "OTHER_PART",
     "PARTS",
     "READERS",
+    "Acquired",
     "ArraySet",
     "OnFile",
     "Subset",
+    "acquired",
+    "calibrated",
+    "channels_seen",
     "choose_part",
     "espirit_maps",
     "from_images",
@@ -52,6 +57,7 @@ __all__ = [
     "prepared",
     "reading_of",
     "simulated_maps",
+    "stacked",
     "with_maps",
 ]
 

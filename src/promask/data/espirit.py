@@ -13,6 +13,7 @@ from promask.data.sets import Subset, chosen_from, reading_of
 from promask.errors import InputError
 from promask.fourier import space_axes, to_kspace
 from promask.geometry import central
+from promask.recon import Reconstruction
 from promask.types import Image, Sample, SampleSet
 
 KERNEL = 6
@@ -100,6 +101,18 @@ def with_maps(data: SampleSet, on_sample: Callable[[int, int], None] | None = No
     base, indices = chosen_from(data)
     calibrated = CalibratedSet(base, len(indices), on_sample)
     return Subset(calibrated, indices) if isinstance(data, Subset) else calibrated
+
+
+def calibrated(
+    data: SampleSet, recon: Reconstruction, on_sample: Callable[[int, int], None] | None = None
+) -> SampleSet:
+    """Samples as a reconstruction needs them: with coil maps, if it uses them and complex channels are coils."""
+    base, _ = chosen_from(data)
+    if not recon.uses_maps or data.shape[0] == 1 or isinstance(base, CalibratedSet):
+        return data
+    first = data[0]
+    measured = first.image if first.clean is None else first.clean  # noise makes all images complex
+    return with_maps(data, on_sample) if measured.is_complex() else data
 
 
 class CalibratedSet:

@@ -16,6 +16,7 @@ from promask.evaluation import achieved_acceleration
 from promask.experiments.measurement import Measurement
 from promask.experiments.methods import Method
 from promask.files import read_array, save_array, save_text
+from promask.recon import ZERO_FILLED, Reconstruction, make_reconstruction
 from promask.tasks import Segmentation, make_task
 from promask.types import Mask, SampleSet
 
@@ -47,13 +48,17 @@ class Bench:
     measurement: Measurement
     segmentation: Segmentation | None = None
     """The network, if it is its segmentation that masks are compared by."""
+    recon: Reconstruction = ZERO_FILLED
+    """How images are reconstructed; methods that learn do so for it unless they name another one."""
 
     def problem(self, cell: Cell) -> Problem:
         """What is asked of a method."""
         data = self.learning
         pattern = cell.method.on(data.shape[1:], self.axis, data.geometry.extent)
         task = make_task(cell.method.loss, self.segmentation)
-        return Problem(pattern, cell.acceleration, data, cell.seed, self.centre, task)
+        named = cell.method.recon
+        recon = self.recon if named is None else make_reconstruction(named)
+        return Problem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from promask.conventions import find_convention
-from promask.data import OnFile, choose_part, load, prepared
+from promask.data import OnFile, calibrated, channels_seen, choose_part, load, prepared
 from promask.errors import InputError
 from promask.evaluation import measurable
 from promask.experiments.cells import Bench, Cell, Store
@@ -26,6 +26,7 @@ from promask.experiments.workers import check_jobs, completed
 from promask.files import save_text
 from promask.headings import Measure
 from promask.reading import Reading
+from promask.recon import ZERO_FILLED, Reconstruction, ZeroFilled, make_reconstruction
 from promask.report.contours import middle_image
 from promask.report.figures import save_figure
 from promask.segmentation.network import SegmentationNetwork
@@ -50,23 +51,29 @@ class Opening:
     centre: int | None
     convention: str
     network: str | Path | SegmentationNetwork | Segmentation | None = None
+    recon: Reconstruction = ZERO_FILLED
 
     def __call__(self, on_file: OnFile | None = None) -> Bench:
         """Both parts, made ready, and the network."""
         segmentation = None if self.network is None else measurable(self.network)
         whole = load(self.data, self.reading)
         (learning, part), (held_out, _) = (choose_part(whole, part, usual=part) for part in ("train", "test"))
-        learning, held_out = prepared(learning, on_file), prepared(held_out, on_file)
+        learning, held_out = (
+            calibrated(prepared(each, on_file), self.recon, on_file) for each in (learning, held_out)
+        )
         if segmentation is not None:
-            segmentation.check(learning)
+            segmentation.check(learning, channels_seen(learning, self.recon))
         return Bench(
             learning,
             held_out,
             seen=part == "all",
             axis=self.axis,
             centre=self.centre,
-            measurement=SegmentationQuality(segmentation) if segmentation else ImageQuality(self.convention),
+            measurement=SegmentationQuality(segmentation, self.recon)
+            if segmentation
+            else ImageQuality(self.convention, self.recon),
             segmentation=segmentation,
+            recon=self.recon,
         )
 
 
@@ -80,6 +87,9 @@ def compare(
     learned_seeds: int | None = None,
     task: str = RECONSTRUCTION,
     network: str | Path | SegmentationNetwork | Segmentation | None = None,
+    recon: str | Reconstruction = ZeroFilled.name,
+    iterations: int | None = None,
+    regularisation: float | None = None,
     convention: str = "paper",
     loss: str | None = None,
     centre: int | None = None,
@@ -95,8 +105,10 @@ def compare(
     `promask`, `promask:1d` or `igs:2d:ssim`; `seeds` is how many masks of a random baseline are made, and
     `learned_seeds` of methods that learn (at most 5 without a choice). With the task `segmentation` and a network,
     a file or an object, masks are measured by what the network finds in the images, and methods that learn do so
-    for it unless they name another loss, as `promask:mse` does. `jobs` are parallel processes; if several, a
-    script must call this below `if __name__ == "__main__":`. Further settings are those of `Reading`, for files.
+    for it unless they name another loss, as `promask:mse` does. `recon` is how images are reconstructed, and what
+    methods learn for unless they name another, as `promask:zero-filled` does. `jobs` are parallel processes; if
+    several, a script must call this below `if __name__ == "__main__":`. Further settings are those of `Reading`,
+    for files.
     """
     accelerations = [accelerations] if isinstance(accelerations, int | float) else accelerations
     methods = [methods] if isinstance(methods, str) else methods
@@ -106,9 +118,11 @@ def compare(
     _check_task(task, network)
     volumes = any("3d" in text.split(":") for text in methods or ())
     settings = Reading(**{"volumes": volumes, **reading})
-    open_bench = Opening(data, settings, None if axis is None else tuple(axis), centre, convention, network)
+    by = make_reconstruction(recon, iterations, regularisation)
+    free = None if axis is None else tuple(axis)
+    open_bench = Opening(data, settings, free, centre, convention, network, by)
     bench = open_bench(on_file)
-    chosen = parse_methods(methods, loss, len(bench.learning.shape) - 1, task)
+    chosen = parse_methods(methods, loss, len(bench.learning.shape) - 1, task, by)
     cells = all_cells(chosen, accelerations, seeds, min(seeds, FEWER) if learned_seeds is None else learned_seeds)
     _check(cells, bench)
     check_place(folder, data)
@@ -220,6 +234,8 @@ def _measured_on(values: int, bench: Bench) -> str:
     noun = bench.measurement.measure.of
     number = f"{noun}{'s' * (values > 1)}"
     size = " x ".join(map(str, bench.held_out.shape[1:] if bench.held_out.shape[0] == 1 else bench.held_out.shape))
+    if bench.recon.name != ZeroFilled.name:
+        size += f", reconstructed by {bench.recon.name}"
     if bench.seen:
         return f"{values} {number}, {size}, the same that masks were learned from"
     subjects = len(set(bench.held_out.groups))
@@ -241,6 +257,11 @@ def _write(comparison: Comparison, cells: Sequence[Cell], store: Store, bench: B
             masks.setdefault(cell.method.label, {})[cell.acceleration] = store.mask(cell)
     task = bench.segmentation
     shown = len(bench.held_out) // 2 if task is None else middle_image(task, bench.held_out)
-    save_figure(picture_grid(masks, bench.held_out, shown, convention), folder / "figures" / "reconstructions.png")
+    save_figure(
+        picture_grid(masks, bench.held_out, shown, convention, bench.recon),
+        folder / "figures" / "reconstructions.png",
+    )
     if task is not None:
-        save_figure(contour_grid(masks, task, bench.held_out, shown), folder / "figures" / "contours.png")
+        save_figure(
+            contour_grid(masks, task, bench.held_out, shown, bench.recon), folder / "figures" / "contours.png"
+        )

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from promask.conventions import CONVENTIONS, Measured
-from promask.evaluation import achieved_acceleration, reconstruct
+from promask.evaluation import achieved_acceleration, full_images, reconstruct
 from promask.experiments.entries import factor
 from promask.experiments.scores import Comparison, Scores
 from promask.fourier import space_axes, to_kspace
 from promask.headings import Metric
+from promask.recon import ZERO_FILLED, Reconstruction
 from promask.report.figures import picture
 from promask.types import Mask, SampleSet, Targets
 
@@ -131,12 +132,18 @@ MARGIN = 0.34
 GAP = 0.05
 BETWEEN = 0.22
 """Between two accelerations."""
+LONGEST = 16
+"""Letters of a heading that fit beside a picture; longer ones are made smaller."""
 BRIGHTEST = 0.995
 """The part of the pixels that are not brighter than white."""
 
 
 def picture_grid(
-    masks: Mapping[str, Mapping[float, Mask]], data: SampleSet, index: int, convention: str = "paper"
+    masks: Mapping[str, Mapping[float, Mask]],
+    data: SampleSet,
+    index: int,
+    convention: str = "paper",
+    recon: Reconstruction = ZERO_FILLED,
 ) -> "Figure":
     """One image reconstructed with every mask, and the mask beside it, as in Figure 7 of the paper.
 
@@ -145,7 +152,7 @@ def picture_grid(
     """
     accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
     any_mask = next(mask for of_method in masks.values() for mask in of_method.values())
-    _, target = reconstruct(any_mask, data, range(index, index + 1))
+    target = full_images(data, range(index, index + 1), recon)
     kspace = to_kspace(data[index].image[0], space_axes(any_mask.ndim)).abs()
     white, brightest = np.quantile(target[0, 0].numpy(), [BRIGHTEST, 1])
     window = {"cmap": "gray", "vmin": 0, "vmax": float(white or brightest)}
@@ -157,7 +164,7 @@ def picture_grid(
         for row, of_method in enumerate(masks.values(), start=1):
             if acceleration in of_method:
                 mask = of_method[acceleration]
-                image, _ = reconstruct(mask, data, range(index, index + 1))
+                image, _ = reconstruct(mask, data, range(index, index + 1), recon)
                 grid.show(image[0, 0], _quality(image, target, convention), row, column, 0, **window)
                 achieved = f"x{achieved_acceleration(mask, data.geometry.extent):.4g}"
                 grid.show(mask, achieved, row, column, 1, cmap="gray", vmin=0, vmax=1)
@@ -200,7 +207,8 @@ class _Grid:
             at, turned = (MARGIN / 2 / width, (top - PICTURE / 2) / height), 90
         else:
             at, turned = ((left + (sum(self.widths) + GAP) / 2) / width, (top + MARGIN / 2) / height), 0
-        self.figure.text(*at, text, rotation=turned, ha="center", va="center", fontsize=10, fontweight="bold")
+        size = min(10, LONGEST * 10 / len(text))
+        self.figure.text(*at, text, rotation=turned, ha="center", va="center", fontsize=size, fontweight="bold")
 
     def _corner(self, row: int, column: int) -> tuple[float, float]:
         """Left and top of a pair."""

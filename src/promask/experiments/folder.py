@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from torch import nn
 
 from promask.errors import InputError
 from promask.experiments.cells import Bench
 from promask.files import check_writable, save_text
+from promask.recon import Network, Reconstruction, ZeroFilled
 from promask.tasks import Segmentation
 from promask.types import SampleSet
 from promask.version import __version__
@@ -49,6 +51,7 @@ def _claim(folder: Path, bench: Bench) -> None:
         "centre": bench.centre,
         "axis": bench.axis,
         "network": None if task is None else _network_known_by(task),
+        "reconstruction": None if bench.recon.name == ZeroFilled.name else _recon_known_by(bench.recon),
     }
     conditions = json.loads(json.dumps(conditions))
     path = folder / "compare.json"
@@ -64,7 +67,11 @@ def _claim(folder: Path, bench: Bench) -> None:
         for name, value in conditions.items():
             found = before.get(name)
             if found != value:
-                short = {"data": "of other data", "network": "with another network"}
+                short = {
+                    "data": "of other data",
+                    "network": "with another network",
+                    "reconstruction": "with another reconstruction",
+                }
                 detail = short.get(name, f"with another {name}, {found!r} and not {value!r}")
                 raise InputError(f"{folder} holds a comparison {detail}: choose another folder.")
         check_writable(folder)
@@ -87,16 +94,28 @@ def _known_by(data: SampleSet, task: Segmentation | None) -> dict[str, Any]:
     return {"samples": len(data), "shape": list(data.shape), "sha256": digest.hexdigest()}
 
 
-def _network_known_by(task: Segmentation) -> dict[str, Any]:
-    """By what a network is known again: its kind, its classes and its weights, wherever its file lies."""
+def _recon_known_by(recon: Reconstruction) -> dict[str, Any]:
+    """By what a reconstruction is known again: its kind, its settings, and the weights of a network."""
+    kind = f"{type(recon).__module__}.{type(recon).__qualname__}"
+    if isinstance(recon, Network):
+        return {"kind": kind, "consistent": recon.data_consistency, "sha256": _weights_known_by(recon.module)}
+    return {"kind": kind, "settings": repr(sorted(vars(recon).items()))}
+
+
+def _weights_known_by(network: nn.Module) -> str:
     digest = hashlib.sha256()
-    for name, tensor in task.network.state_dict().items():
+    for name, tensor in network.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _network_known_by(task: Segmentation) -> dict[str, Any]:
+    """By what a network is known again: its kind, its classes and its weights, wherever its file lies."""
     loss = task.loss
     return {
         "kind": type(task.network).__name__,
         "loss": None if loss is None else getattr(loss, "__name__", type(loss).__name__),
         "classes": None if task.classes is None else asdict(task.classes),
-        "sha256": digest.hexdigest(),
+        "sha256": _weights_known_by(task.network),
     }

@@ -10,6 +10,7 @@ from promask.conventions import find_convention
 from promask.errors import InputError
 from promask.evaluation import evaluate, segmented
 from promask.headings import METRICS, Measure, overlap_metrics
+from promask.recon import ZERO_FILLED, Reconstruction
 from promask.segmentation.scores import Overlap
 from promask.tasks import SEGMENTATION, Segmentation
 from promask.types import Mask, SampleSet
@@ -27,7 +28,7 @@ class Measurement(Protocol):
         """How they are told."""
 
     def of_mask(self, mask: Mask, data: SampleSet) -> PerValue:
-        """Of all samples, zero-filled; not of metrics that are a share of another one."""
+        """Of all samples, reconstructed; not of metrics that are a share of another one."""
 
     def of_full(self, data: SampleSet) -> PerValue | None:
         """The same of the fully sampled images; None if they are what others are measured by."""
@@ -38,6 +39,7 @@ class ImageQuality:
     """PSNR, SSIM and NMSE in a convention."""
 
     convention: str
+    recon: Reconstruction = ZERO_FILLED
 
     @property
     def measure(self) -> Measure:
@@ -47,7 +49,7 @@ class ImageQuality:
 
     def of_mask(self, mask: Mask, data: SampleSet) -> PerValue:
         """The quality of all images or volumes."""
-        evaluation = evaluate(mask, data, "all", convention=self.convention)
+        evaluation = evaluate(mask, data, "all", convention=self.convention, recon=self.recon)
         return {name: getattr(evaluation, name) for name in METRICS}
 
     def of_full(self, data: SampleSet) -> None:
@@ -59,6 +61,7 @@ class SegmentationQuality:
     """Dice and IoU of what a network finds."""
 
     task: Segmentation
+    recon: Reconstruction = ZERO_FILLED
 
     @property
     def measure(self) -> Measure:
@@ -68,11 +71,11 @@ class SegmentationQuality:
 
     def of_mask(self, mask: Mask, data: SampleSet) -> PerValue:
         """The scores of all images."""
-        return self._values(segmented(self.task, data, mask))
+        return self._values(segmented(self.task, data, mask, self.recon))
 
     def of_full(self, data: SampleSet) -> PerValue:
         """The scores of all images; some must have one."""
-        values = self._values(segmented(self.task, data, None))
+        values = self._values(segmented(self.task, data, None, self.recon))
         if torch.tensor(values["dice"]).isnan().all():
             assert self.task.classes is not None
             raise InputError(
@@ -99,7 +102,7 @@ def segmentation_measure(classes: tuple[str, ...]) -> Measure:
         SEGMENTATION,
         "segmentation",
         "image",
-        f"Dice and intersection over union (IoU) of what the network finds in the zero-filled images, of "
+        f"Dice and intersection over union (IoU) of what the network finds in the reconstructed images, of "
         f"{', '.join(classes)}; an image counts for a class that is in it.{mean} Kept is the share of the mean of "
         f"the fully sampled images.",
         overlap_metrics(classes),

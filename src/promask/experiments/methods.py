@@ -9,10 +9,21 @@ from promask.errors import InputError, InputWarning
 from promask.experiments.purposes import PURPOSES, RECONSTRUCTION, find_purpose
 from promask.learning.learn import learn
 from promask.patterns import FREE_AXES, Pattern
+from promask.recon import RECONSTRUCTIONS, ZERO_FILLED, Reconstruction, ZeroFilled
 from promask.tasks import LOSSES
 from promask.types import Mask
 
 PROMASK = "promask"
+USUAL_IF_FILLED_IN = (
+    *(name for name, baseline in BASELINES.items() if not baseline.learns),
+    "energy:1d",
+    "centre:1d",
+    "promask:1d:zero-filled",
+    "promask:zero-filled",
+    "promask:1d",
+    "promask",
+)
+"""Without a choice, for reconstructions that take long: not the methods that look at all images many times."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,8 @@ class Method:
     'energy'
     >>> Method.parse("promask:mse", purpose="segmentation").label
     'promask:mse'
+    >>> Method.parse("promask:zero-filled:1d", recon="cg-sense").label
+    'promask:1d:zero-filled'
     """
 
     name: str
@@ -32,9 +45,13 @@ class Method:
     loss: str
     purpose: str = RECONSTRUCTION
     """What the comparison is about, which says what a loss is called that is not named."""
+    recon: str | None = None
+    """The reconstruction that it learns for; None: that of the comparison."""
 
     @staticmethod
-    def parse(text: str, loss: str | None = None, purpose: str = RECONSTRUCTION) -> "Method":
+    def parse(
+        text: str, loss: str | None = None, purpose: str = RECONSTRUCTION, recon: str = ZeroFilled.name
+    ) -> "Method":
         """From a name and what it is to be different from usual: `promask:1d`, `igs:2d:ssim`."""
         name, *variants = text.split(":")
         if name != PROMASK and name not in BASELINES:
@@ -43,7 +60,7 @@ class Method:
         kind = find_purpose(purpose)
         usual = BASELINES[name].usual if name != PROMASK else "2d"
         method = Method(name, usual, kind.usual_loss if loss is None else loss, purpose)
-        for kinds in (FREE_AXES, kind.losses):
+        for kinds in (FREE_AXES, kind.losses, RECONSTRUCTIONS):
             if sum(variant in kinds for variant in variants) > 1:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
         for variant in variants:
@@ -51,8 +68,12 @@ class Method:
                 method = replace(method, pattern=variant)
             elif variant in kind.losses and method.learns:
                 method = replace(method, loss=variant)
+            elif variant in RECONSTRUCTIONS and method.learns_for_reconstructions:
+                method = replace(method, recon=None if variant == recon else variant)
             else:
-                possible = ", ".join((*FREE_AXES, *(kind.losses if method.learns else ())))
+                learned = kind.losses if method.learns else ()
+                learned += tuple(RECONSTRUCTIONS) if method.learns_for_reconstructions else ()
+                possible = ", ".join((*FREE_AXES, *learned))
                 raise InputError(f"Unknown variant {variant!r} of {name}: choose from {possible}.")
         method._check()
         return method
@@ -74,12 +95,13 @@ class Method:
         parts = [self.name]
         parts += [self.pattern] if self.pattern != usual else []
         parts += [self.loss] if self.learns and self.loss != PURPOSES[self.purpose].usual_loss else []
+        parts += [self.recon] if self.recon is not None else []
         return ":".join(parts)
 
     @property
     def is_for_its_purpose(self) -> bool:
         """Whether what it minimises is what the comparison is about."""
-        return self.loss in PURPOSES[self.purpose].own_losses
+        return self.loss in PURPOSES[self.purpose].own_losses and self.recon is None
 
     @property
     def free(self) -> int:
@@ -90,6 +112,11 @@ class Method:
     def learns(self) -> bool:
         """Whether it minimises a loss."""
         return self.name == PROMASK or BASELINES[self.name].learns
+
+    @property
+    def learns_for_reconstructions(self) -> bool:
+        """Whether it learns for a reconstruction that it is told, and not for a network of its own."""
+        return self.learns and (self.name == PROMASK or not BASELINES[self.name].images_only)
 
     @property
     def draws(self) -> bool:
@@ -111,12 +138,14 @@ class Method:
                 problem.seed,
                 problem.centre,
                 problem.task,
+                problem.recon,
             )
             return mask, None
         run = learn(
             problem.data,
             problem.acceleration,
             task=problem.task,
+            recon=problem.recon,
             pattern=self.pattern,
             axis=problem.pattern.free,
             centre=problem.centre or 0,
@@ -132,13 +161,20 @@ class Method:
 
 
 def parse_methods(
-    texts: Iterable[str] | None, loss: str | None, dimensions: int, purpose: str = RECONSTRUCTION
+    texts: Iterable[str] | None,
+    loss: str | None,
+    dimensions: int,
+    purpose: str = RECONSTRUCTION,
+    recon: Reconstruction = ZERO_FILLED,
 ) -> list[Method]:
     """The methods asked for, each once; without a choice, the usual ones that fit k-space of so many axes."""
     kind = find_purpose(purpose)
     if loss is not None and loss not in kind.losses:
         raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(kind.losses)}.")
-    methods = [Method.parse(text, loss, purpose) for text in texts or kind.usual_methods]
+    usual = USUAL_IF_FILLED_IN if recon.fills_in and purpose == RECONSTRUCTION else kind.usual_methods
+    if loss not in (None, *LOSSES):
+        usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
+    methods = [Method.parse(text, loss, purpose, recon.name) for text in texts or usual]
     if not texts:
         methods = [method for method in methods if method.free <= dimensions and _installed(method)]
     for method in methods:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from promask.evaluation import reconstruct
+from promask.recon import ZERO_FILLED, Reconstruction
 from promask.types import Masks, SampleSet, Targets
 
 PIXELS = 2**20
@@ -13,7 +14,10 @@ PIXELS = 2**20
 
 
 def pixel_spread(
-    masks: Masks, data: SampleSet, on_images: Callable[[int], None] | None = None
+    masks: Masks,
+    data: SampleSet,
+    on_images: Callable[[int], None] | None = None,
+    recon: Reconstruction = ZERO_FILLED,
 ) -> Iterator[Targets]:
     """The standard deviation of every pixel over the masks, relative to the maximum of the image.
 
@@ -24,7 +28,7 @@ def pixel_spread(
         indices = range(start, min(start + chunk, len(data)))
         mean = squares = highest = torch.zeros((), dtype=torch.float64)
         for number, mask in enumerate(masks, start=1):  # Welford's sums: no image is kept, and nothing cancels
-            magnitudes, targets = reconstruct(mask, data, indices)
+            magnitudes, targets = reconstruct(mask, data, indices, recon)
             images = magnitudes.to(torch.float64)
             change = images - mean
             mean = mean + change / number

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from promask.baselines import BASELINES
 from promask.errors import InputError
-from promask.tasks import LOSSES, SEGMENTATION
+from promask.tasks import COMPLEX_LOSSES, LOSSES, SEGMENTATION
 
 RECONSTRUCTION = "reconstruction"
 
@@ -27,14 +27,14 @@ _NOT_LEARNED = tuple(name for name, baseline in BASELINES.items() if not baselin
 PURPOSES: Mapping[str, Purpose] = {
     RECONSTRUCTION: Purpose(
         usual_loss="mse",
-        losses=tuple(LOSSES),
-        own_losses=tuple(LOSSES),
+        losses=(*LOSSES, *COMPLEX_LOSSES),
+        own_losses=(*LOSSES, *COMPLEX_LOSSES),
         usual_methods=(*BASELINES, "igs:2d", "promask:1d", "promask"),
     ),
     # Through a network, methods that look at all images for every few units take hours.
     SEGMENTATION: Purpose(
         usual_loss=SEGMENTATION,
-        losses=(SEGMENTATION, *LOSSES),
+        losses=(SEGMENTATION, *LOSSES, *COMPLEX_LOSSES),
         own_losses=(SEGMENTATION,),
         usual_methods=(
             *_NOT_LEARNED,

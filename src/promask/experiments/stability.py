@@ -9,13 +9,14 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from promask.data import OnFile, Subset, choose_part, load, prepared
+from promask.data import OnFile, Subset, calibrated, choose_part, load, prepared
 from promask.errors import InputError
 from promask.evaluation import Evaluation, evaluate, reconstruct
 from promask.experiments.agreement import Agreement, agreement
 from promask.experiments.pixel_spread import pixel_spread
 from promask.learning.run import Run
 from promask.reading import Reading
+from promask.recon import Reconstruction
 from promask.types import AnyArray, Mask, Masks, SampleSet
 
 OnImage = Callable[[int, int], None]
@@ -120,12 +121,14 @@ def stability(
     chosen, part = choose_part(whole, part, usual="test")
     chosen = prepared(chosen, on_file)
     drawn, exact = _that_acquire(run.sample(draws, seed)), run.sample(draws, seed, exact=True)
-    work = _Work(chosen, convention, on_image, total=len(chosen) * (1 + 2 * len(drawn) + 2 * len(exact)))
+    recon = run.reconstruction()
+    chosen = calibrated(chosen, recon)
+    work = _Work(chosen, convention, recon, on_image, total=len(chosen) * (1 + 2 * len(drawn) + 2 * len(exact)))
     shown = len(chosen) // 2
     mode = replace(work.measure(run.mask), part=part)
     of_drawn, _ = work.measure_all(drawn, shown)
     of_exact, pixel_std = work.measure_all(exact, shown)
-    picture = _shown(Subset(chosen, [shown]), run.mask, exact[0], pixel_std)
+    picture = _shown(Subset(chosen, [shown]), run.mask, exact[0], pixel_std, recon)
     return Stability(run, agreement(run), mode, of_drawn, of_exact, picture, draws, seed)
 
 
@@ -135,6 +138,7 @@ class _Work:
 
     data: SampleSet
     convention: str
+    recon: Reconstruction
     on_image: OnImage | None
     total: int
     done: int = field(default=0, init=False)
@@ -145,14 +149,14 @@ class _Work:
             self.on_image(self.done, self.total)
 
     def measure(self, mask: Mask) -> Evaluation:
-        evaluation = evaluate(mask, self.data, "all", convention=self.convention)
+        evaluation = evaluate(mask, self.data, "all", convention=self.convention, recon=self.recon)
         self.tell(len(self.data))
         return evaluation
 
     def measure_all(self, masks: Masks, shown: int) -> tuple[RandomMasks, AnyArray]:
         """What random masks do to the images, and the spread of the pixels of one of them."""
         evaluations = [self.measure(mask) for mask in masks]
-        spreads = (image for chunk in pixel_spread(masks, self.data, self.tell) for image in chunk)
+        spreads = (image for chunk in pixel_spread(masks, self.data, self.tell, self.recon) for image in chunk)
         means = []
         for index, spread in enumerate(spreads):
             means.append(float(spread.mean()))
@@ -161,10 +165,10 @@ class _Work:
         return RandomMasks(evaluations, statistics.mean(means)), kept
 
 
-def _shown(image: SampleSet, mode: Mask, random_mask: Mask, pixel_std: AnyArray) -> Shown:
-    (of_mode,), (target,) = reconstruct(mode, image, range(1))
-    (of_random,), _ = reconstruct(random_mask, image, range(1))
-    of_each = [evaluate(mask, image, "all").psnr[0] for mask in (mode, random_mask)]
+def _shown(image: SampleSet, mode: Mask, random_mask: Mask, pixel_std: AnyArray, recon: Reconstruction) -> Shown:
+    (of_mode,), (target,) = reconstruct(mode, image, range(1), recon)
+    (of_random,), _ = reconstruct(random_mask, image, range(1), recon)
+    of_each = [evaluate(mask, image, "all", recon=recon).psnr[0] for mask in (mode, random_mask)]
     return Shown(target, of_mode, of_random, pixel_std, random_mask, (of_each[0], of_each[1]))
 
 

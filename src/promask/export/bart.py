@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,14 @@ def write_bart(mask: ExportedMask, path: Path) -> None:
         "Creator": f"promask {__version__}",
         **facts_as_text(mask.facts()),
     }
+    write_pair(mask.mask.numpy(), path, sections)
+
+
+def write_pair(values: Array, path: Path, sections: Mapping[str, str]) -> None:
+    """Write numbers, and a header of named sections."""
     with replacing(path.with_suffix(".hdr")) as header, replacing(path.with_suffix(".cfl")) as data:
         header.write_text("".join(f"# {name}\n{text}\n" for name, text in sections.items()), encoding="utf-8")
-        data.write_bytes(mask.mask.numpy().astype("<c8").tobytes(order="F"))
+        data.write_bytes(values.astype("<c8").tobytes(order="F"))
 
 
 def read_bart(path: Path) -> tuple[Array, dict[str, Any]]:

@@ -1,17 +1,21 @@
 """Batches of a data set, drawn without replacement: from memory, or read ahead from disk."""
 
+import copy
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 
-import numpy as np
 import torch
 
+from promask.data import Acquired, acquired, calibrated, stacked
 from promask.fourier import space_axes, spectrum
 from promask.learning.ahead import ahead
 from promask.patterns import Pattern
-from promask.types import Batch, Label, Sample, SampleSet, Units
+from promask.recon import ZERO_FILLED, Reconstruction
+from promask.tasks import Task, needs_phase
+from promask.types import Batch, Label, Maps, Sample, SampleSet, Units
 
 PIECE = 2**19
 """Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
@@ -25,24 +29,55 @@ ENERGY_SAMPLES = 2000
 
 LabelOf = Callable[[Sample], Label]
 """The label of a sample as a task wants it."""
+
+
 BatchStream = Generator[Iterator[Batch], None, None]
 
 
 class Samples:
-    """A data set made ready for the loop: spectra in FFT order and magnitude targets, on one device."""
+    """A data set made ready for the loop: spectra in FFT order and targets, on one device.
+
+    Targets are magnitudes, or, with `phase`, complex numbers.
+    """
 
     def __init__(
-        self, data: SampleSet, device: torch.device, label_of: LabelOf | None = None, memory: int = MEMORY
+        self,
+        data: SampleSet,
+        device: torch.device,
+        label_of: LabelOf | None = None,
+        memory: int = MEMORY,
+        recon: Reconstruction = ZERO_FILLED,
+        phase: bool = False,
     ) -> None:
-        self.data, self.device, self.label_of = data, device, label_of
+        self.memory = memory
+        self.device, self.label_of, self.recon, self.phase = device, label_of, recon, phase
+        self.data = calibrated(data, recon)
         self.seconds_waited = 0.0
         """Spent in the loop on waiting for the disk."""
         self.like = data[0].image.real.new_empty(0, device=device)
         """An empty array of the targets' type, on the device."""
         self.energies: dict[Pattern, Units] = {}
         per_number = 3 * self.like.element_size()  # a complex number and its target
+        if recon.uses_maps and self.data[0].maps is not self.data[len(data) - 1].maps:
+            per_number += 2 * self.like.element_size()
         fits = len(data) * math.prod(data.shape) * per_number <= memory
         self.kept = self._read_all() if fits else None
+
+    @staticmethod
+    def of_task(data: SampleSet, device: torch.device, task: Task, recon: Reconstruction) -> "Samples":
+        """With what a task needs to know of them."""
+        label_of = task.label if task.needs_labels else None
+        return Samples(data, device, label_of, recon=recon, phase=needs_phase(task))
+
+    def with_recon(self, recon: Reconstruction) -> "Samples":
+        """The same samples for another reconstruction."""
+        if recon is self.recon:
+            return self
+        if type(recon) is not type(self.recon):
+            return Samples(self.data, self.device, self.label_of, self.memory, recon, self.phase)
+        other = copy.copy(self)  # with other settings, it has the same aim
+        other.recon = recon
+        return other
 
     def __len__(self) -> int:
         return len(self.data)
@@ -81,44 +116,46 @@ class Samples:
                 yield _select(self.kept, piece.to(self.device))
             return
         with closing(ahead(map(self._read, pieces), AHEAD, self._note_waiting)) as read:
-            for images, labels, repeats in read:
-                batch = self._transformed(images, labels)
+            for found, labels, repeats in read:
+                batch = self._transformed(found, labels)
                 yield batch if repeats is None else _select(batch, repeats.to(self.device))
 
-    def _read(self, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-        """The images and labels with these indices, each once, and how they are repeated."""
+    def _read(self, indices: torch.Tensor) -> tuple[Acquired, torch.Tensor | None, torch.Tensor | None]:
+        """The samples with these indices, each once, their labels, and how they are repeated."""
         once, repeats = indices.unique_consecutive(return_inverse=True)
         samples = [self.data[index] for index in once.tolist()]
-        # By NumPy: PyTorch would start threads of its own for this thread, which wait in a busy loop.
-        images = torch.from_numpy(np.stack([sample.image.numpy() for sample in samples]))
-        labels = None
-        if self.label_of is not None:
-            labels = torch.from_numpy(np.stack([self.label_of(sample).numpy() for sample in samples]))
-        return images, labels, repeats if len(once) < len(indices) else None
+        labels = None if self.label_of is None else stacked(self.label_of(sample) for sample in samples)
+        return acquired(samples, self.recon), labels, repeats if len(once) < len(indices) else None
 
-    def _transformed(self, images: torch.Tensor, labels: torch.Tensor | None) -> Batch:
-        images, geometry = images.to(self.device), self.data.geometry
+    def _transformed(self, found: Acquired, labels: torch.Tensor | None) -> Batch:
+        images, clean, geometry = found.images.to(self.device), found.clean.to(self.device), self.data.geometry
+        maps = None if found.maps is None else found.maps.to(self.device)
+        reference = geometry.judged(self.recon.reference(clean, maps))
         return Batch(
             spectrum(images, space_axes(images.ndim - 2)),
-            geometry.judged(images).abs(),
+            reference if self.phase else reference.abs(),
             geometry,
             None if labels is None else geometry.judged(labels.to(self.device)),
+            maps,
         )
 
     def _read_all(self) -> Batch:
         first = self._transformed(*self._read(torch.tensor([0]))[:2])
         whole = Batch(
-            first.spectra.new_empty(len(self), *first.spectra.shape[1:]),
-            first.targets.new_empty(len(self), *first.targets.shape[1:]),
+            _room(first.spectra, len(self)),
+            _room(first.targets, len(self)),
             first.geometry,
-            None if first.labels is None else first.labels.new_empty(len(self), *first.labels.shape[1:]),
+            None if first.labels is None else _room(first.labels, len(self)),
         )
+        maps: list[torch.Tensor | None] = []
         for indices in torch.arange(len(self)).split(self._piece_length):
-            piece = self._transformed(*self._read(indices)[:2])
+            found, labels, _ = self._read(indices)
+            piece = self._transformed(found, labels)
             whole.spectra[indices], whole.targets[indices] = piece.spectra, piece.targets
             if whole.labels is not None and piece.labels is not None:
                 whole.labels[indices] = piece.labels
-        return whole
+            maps += _each(piece.maps, len(indices))
+        return replace(whole, maps=_once_or_all(maps))
 
     def _note_waiting(self, seconds: float) -> None:
         self.seconds_waited += seconds
@@ -137,7 +174,30 @@ def index_batches(count: int, batch_size: int, generator: torch.Generator) -> It
 
 
 def _select(batch: Batch, indices: torch.Tensor) -> Batch:
-    labels = None if batch.labels is None else batch.labels.index_select(0, indices)
+    maps = batch.maps
     return Batch(
-        batch.spectra.index_select(0, indices), batch.targets.index_select(0, indices), batch.geometry, labels
+        batch.spectra.index_select(0, indices),
+        batch.targets.index_select(0, indices),
+        batch.geometry,
+        None if batch.labels is None else batch.labels.index_select(0, indices),
+        maps if maps is None or len(maps) == 1 else maps.index_select(0, indices),
     )
+
+
+def _each(maps: Maps | None, count: int) -> list[torch.Tensor | None]:
+    """The maps of each sample of a piece."""
+    return [None] * count if maps is None else [maps] * count if len(maps) == 1 else list(maps.split(1))
+
+
+def _once_or_all(maps: Sequence[torch.Tensor | None]) -> Maps | None:
+    """The maps of all samples, or, if they are the same, once."""
+    known = [each for each in maps if each is not None]
+    if not known:
+        return None
+    if all(each is known[0] or torch.equal(each, known[0]) for each in known):
+        return known[0]
+    return torch.cat(known)
+
+
+def _room(first: torch.Tensor, count: int) -> torch.Tensor:
+    return first.new_empty(count, *first.shape[1:])

@@ -23,6 +23,7 @@ class Ensemble:
 
     probabilities: Units
     variance: Units
+    members: Sequence[Units]
     histories: Sequence[History]
 
 
@@ -42,4 +43,9 @@ def optimise_members(
     ]
     stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)
     mean = rounded_down(stacked.mean(0), members[0][0].dtype)  # each member keeps the budget, and so does the mean
-    return Ensemble(mean, stacked.var(0, correction=0).to(mean.dtype), [history for _, history in members])
+    return Ensemble(
+        mean,
+        stacked.var(0, correction=0).to(mean.dtype),
+        [theta for theta, _ in members],
+        [history for _, history in members],
+    )

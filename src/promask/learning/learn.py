@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from promask.config import Config
-from promask.data import OnFile, choose_part, load, prepared, reading_of
+from promask.data import OnFile, calibrated, channels_seen, choose_part, load, prepared, reading_of
 from promask.errors import InputError
 from promask.learning.batches import Samples
 from promask.learning.ensemble import Ensemble
@@ -23,6 +23,7 @@ from promask.learning.run import Run
 from promask.learning.search import search
 from promask.learning.start import starting_probabilities
 from promask.patterns import Pattern
+from promask.recon import Network, Reconstruction, make_reconstruction, settings_of
 from promask.tasks import SEGMENTATION, Segmentation, Task, make_task, segmentation_by, segmentation_in
 from promask.types import Loss, SampleSet
 from promask.version import __version__
@@ -39,6 +40,7 @@ def learn(
     loss: str | Loss | None = None,
     network: str | Path | nn.Module | Segmentation | None = None,
     task: str | Task | None = None,
+    recon: str | Reconstruction = "zero-filled",
     init: Any = None,
     on_step: OnStep | None = None,
     on_file: OnFile | None = None,
@@ -54,7 +56,9 @@ def learn(
     `data` is an array or tensor of images, a torch Dataset, a file, a folder or a built-in name; `loss` is `mse`,
     `l1`, `ssim` or a callable on (magnitude images, targets), a mean over the images; with a `network`, a file or
     `promask.tasks.Segmentation`, it is `segmentation` unless told otherwise; or a sum of such, such as
-    `0.5*segmentation + 0.5*mse`. A `task` may be all of this in one object. `init` is `uniform`, `energy`, or an
+    `0.5*segmentation + 0.5*mse`. A `task` may be all of this in one object. `recon` is how images are
+    reconstructed: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`, or an object of
+    `promask.recon`, such as a network. `init` is `uniform`, `energy`, or an
     array or .npy file of probabilities, or a run folder. Further settings are those of `Config`: steps,
     batch_size, samples, members, pattern, axis, centre, part, seed, finetune, ...; and of `Reading`, for files.
     """
@@ -66,7 +70,9 @@ def learn(
     segmentation = segmentation_in(task)
     if network is not None or segmentation is not None:
         settings["network"] = str(network) if isinstance(network, str | Path) else "given"
-    config = Config.preset(preset, acceleration=acceleration, loss=task.name, **settings)
+    name, fills_in = (recon, None) if isinstance(recon, str) else (recon.name, recon.fills_in)
+    config = Config.preset(preset, fills_in, acceleration=acceleration, loss=task.name, recon=name, **settings)
+    recon = make_reconstruction(recon, config.iterations, config.regularisation)
     init = config.init if init is None else init
     device = _device(config.device)
     whole = load(data, config)
@@ -77,14 +83,13 @@ def learn(
     budget = pattern.budget(config.acceleration)
     pattern.block(config.centre, budget)  # must fit
 
-    chosen = prepared(chosen, on_file)
+    chosen = calibrated(prepared(chosen, on_file), recon, on_file)
     if segmentation is not None:
-        segmentation.check(chosen)
+        segmentation.check(chosen, channels_seen(chosen, recon))
     learning, validation = _to_learn_from(chosen, task)
     began = time.perf_counter()
-    label_of = task.label if task.needs_labels else None
-    samples = Samples(learning, device, label_of)
-    judges = samples if validation is None else Samples(validation, device, label_of)
+    samples = Samples.of_task(learning, device, task, recon)
+    judges = samples if validation is None else Samples.of_task(validation, device, task, recon)
     start = starting_probabilities(init, samples, pattern)
     found = search(samples, judges, pattern, task, config, start, on_step)
     about = {
@@ -98,7 +103,14 @@ def learn(
         },
         "preset": preset,
         "plain": found.plain,
-        "network": _about_network(network, segmentation, config, finetuned=found.finetuned),
+        "reconstruction": {
+            "name": recon.name,
+            "settings": settings_of(recon),
+            "finetuned": found.finetuned and isinstance(recon, Network),
+        },
+        "network": _about_network(
+            network, segmentation, config, finetuned=found.finetuned and not isinstance(recon, Network)
+        ),
         "seconds": round(time.perf_counter() - began, 3),
         "seconds_waited": round(samples.seconds_waited, 3),
         "versions": {

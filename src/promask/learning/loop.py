@@ -14,7 +14,7 @@ from promask.fourier import fft_order
 from promask.learning.batches import Samples
 from promask.learning.finetuning import Finetuning
 from promask.learning.start import Start
-from promask.learning.step import backpropagate
+from promask.learning.step import Differentiate, backpropagate, insert
 from promask.patterns import Pattern
 from promask.projection import project
 from promask.rules import RULES, Conditions
@@ -101,6 +101,7 @@ def optimise(
     order = generator(config.seed, member, "batches")
     watch = ModeWatch(target, config.patience)
     history = History()
+    differentiate: Differentiate = insert if config.rule == "exchange" else backpropagate
     weights = finetuning.weights if finetuning is not None else ()
 
     with closing(samples.batches(config.batch_size, config.samples, order)) as batches:
@@ -109,7 +110,7 @@ def optimise(
             total = torch.zeros((), dtype=like.dtype, device=like.device)
             for piece in next(batches):
                 masks = rule.draw(len(piece.targets))
-                result = backpropagate(masks, piece, pattern, task, weights)
+                result = differentiate(masks, piece, pattern, task, samples.recon, weights)
                 rule.observe(masks, result.gradients, piece.spectra)
                 if finetuning is not None:
                     finetuning.observe(result.of_weights)

@@ -11,12 +11,13 @@ import torch
 from promask.fourier import centred, fft_order
 from promask.learning.batches import Samples
 from promask.patterns import Pattern
-from promask.recon import zero_filled
 from promask.tasks import Task
 from promask.types import UnitMask, Units
 
 LOOKED_AT = 64
 """The most samples that decide what learning ends with."""
+FEWER = 24
+"""The same where a reconstruction takes long."""
 JUDGES = 256
 """The same where a network judges: it is of two minds."""
 
@@ -39,10 +40,10 @@ def best_units(values: Units | UnitMask, pattern: Pattern, budget: int, centre: 
 @torch.no_grad()
 def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, task: Task, most: int = LOOKED_AT) -> float:
     """The mean loss of some of the samples, at equal distances, reconstructed with the same units."""
-    mask = fft_order(pattern.expand(units), len(pattern.shape)).to(samples.like)
+    mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
     count = min(most, len(samples))
     total = torch.zeros((), dtype=torch.float64)
     for piece in samples.pieces(torch.arange(count) * len(samples) // count):
-        images = piece.geometry.judged(zero_filled(piece.spectra, mask, len(pattern.shape)))
+        images = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
         total += float(task(images, piece)) * len(piece.targets)
     return float(total) / count

@@ -19,7 +19,6 @@ from promask.learning.start import Start
 from promask.learning.step import backpropagate
 from promask.patterns import Pattern
 from promask.projection import nth_largest
-from promask.recon import zero_filled
 from promask.tasks import Task
 from promask.types import UnitMask, Units
 
@@ -85,13 +84,12 @@ def _losses(
     masks: list[Units], samples: Samples, images: torch.Tensor, pattern: Pattern, task: Task
 ) -> torch.Tensor:
     """The sum of the losses of the same images with each of the masks."""
-    dimensions = len(pattern.shape)
     on_grid = [pattern.expand(mask) for mask in masks]
     totals = torch.zeros(len(masks), dtype=torch.float64)
     for piece in samples.pieces(images):
         for place, mask in enumerate(on_grid):
-            filled = piece.geometry.judged(zero_filled(piece.spectra, mask, dimensions))
-            totals[place] += float(task(filled, piece)) * len(piece.targets)
+            images = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
+            totals[place] += float(task(images, piece)) * len(piece.targets)
     return totals
 
 
@@ -107,5 +105,7 @@ def _finetune(
     """Train the network on for images as the best mask shows them, a step for each piece."""
     for piece in samples.pieces(images):
         draws = mask.expand(len(piece.targets), *mask.shape)
-        finetuning.observe(backpropagate(draws, piece, pattern, task, finetuning.weights).of_weights)
+        finetuning.observe(
+            backpropagate(draws, piece, pattern, task, samples.recon, finetuning.weights).of_weights
+        )
         finetuning.step(len(piece.targets))

@@ -15,6 +15,7 @@ from promask.distribution import MaskDistribution
 from promask.errors import InputError
 from promask.files import check_writable, read_array, replacing_folder, save_array, save_text
 from promask.patterns import Pattern
+from promask.recon import RECONSTRUCTIONS, Reconstruction, make_reconstruction, with_settings
 from promask.segmentation.network import SegmentationNetwork, is_network
 from promask.types import Mask, Masks, Units
 
@@ -74,6 +75,13 @@ class Run:
         """Random masks from the learned distribution, (count, *space); `exact`: each of exactly the budget."""
         draw = self.distribution.sample_exact if exact else self.distribution.sample
         return draw(count, seed)
+
+    def reconstruction(self) -> Reconstruction:
+        """The reconstruction that the mask was learned for, with its settings; not a network, or one's own."""
+        settings = self.about.get("reconstruction", {}).get("settings")
+        if settings and self.config.recon in RECONSTRUCTIONS:
+            return with_settings(RECONSTRUCTIONS[self.config.recon](), settings)
+        return make_reconstruction(self.config.recon, self.config.iterations, self.config.regularisation)
 
     def noting(self, **facts: Any) -> "Run":
         """The same run with further facts in `about`."""

@@ -7,17 +7,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from promask.config import PRESETS, Config
+from promask.config import EXCHANGE, PRESETS, Config
 from promask.distribution import MaskDistribution
 from promask.fourier import centred
 from promask.learning.batches import Samples
 from promask.learning.ensemble import Ensemble, optimise_members
 from promask.learning.finetuning import Finetuning
 from promask.learning.loop import OnStep, generator
-from promask.learning.plain import JUDGES, LOOKED_AT, best_units, mean_loss, plain_masks
+from promask.learning.plain import FEWER, JUDGES, LOOKED_AT, best_units, mean_loss, plain_masks
 from promask.learning.start import Start, starting_probabilities
 from promask.patterns import Pattern
-from promask.tasks import Mixture, Reconstruction, Task, networks_frozen, segmentation_in, with_network
+from promask.recon import Network, Reconstruction, ZeroFilled
+from promask.tasks import Mixture, Task, networks_frozen, segmentation_in, with_network
+from promask.tasks import Reconstruction as ImageTask
 from promask.types import UnitMask, Units
 
 LEARNED = "learned"
@@ -56,27 +58,43 @@ def search(
     """
     budget, dimensions = pattern.budget(config.acceleration), len(pattern.free)
     plain = plain_masks(samples, pattern, budget, config.centre)
-    finetuning = _finetuning(task, config)
-    with networks_frozen(task):
+    recon = samples.recon
+    finetuning = _finetuning(task, recon, config)
+    with networks_frozen(task, recon):
         if isinstance(task, Mixture):
             units = [mean_loss(plain["energy"], samples, pattern, term.task) for term in task.terms]
             task = task.in_units_of(units)
-        tuned = task if finetuning is None else with_network(task, finetuning.network)
-        ensemble = optimise_members(samples, pattern, tuned, config, start, on_step, finetuning)
+        tuned, with_tuned = task, recon
+        if finetuning is not None and isinstance(recon, Network):
+            with_tuned = replace(recon, module=finetuning.network)
+        elif finetuning is not None:
+            tuned = with_network(task, finetuning.network)
+        learning = samples.with_recon(with_tuned)
+        ensemble = optimise_members(learning, pattern, tuned, config, start, on_step, finetuning)
         distribution = MaskDistribution(_result(ensemble.probabilities, dimensions), pattern, budget)
         found = Found(distribution, _result(ensemble.variance, dimensions), ensemble)
         if config.rule == "published":  # left as it is
             return replace(found, network=None if finetuning is None else finetuning.network)
         masks = {LEARNED: pattern.restrict(distribution.mode()), **plain}
+        learned = {LEARNED: distribution}
+        if config.rule == EXCHANGE and config.members > 1:  # units that keep their distance have no common mean
+            for number, theta in enumerate(ensemble.members):
+                of_member = replace(distribution, probabilities=_result(theta, dimensions))
+                learned[f"member {number}"] = of_member
+                masks[f"member {number}"] = pattern.restrict(of_member.mode())
         if segmentation_in(task) is not None:
             masks["mse"] = _for_images(samples, pattern, config)
-            if config.init not in ("energy", "uniform"):
-                given = centred(start(generator(config.seed, 0, "start")), dimensions)
-                masks["start"] = best_units(given, pattern, budget, config.centre)
-        tasks = [tuned, task] if finetuning is not None else [task]
+        elif recon.fills_in:
+            masks[ZeroFilled.name] = _for_images(samples.with_recon(ZeroFilled()), pattern, config)
+        learned_for_more = segmentation_in(task) is not None or recon.fills_in
+        if learned_for_more and config.init not in ("energy", "uniform"):
+            given = centred(start(generator(config.seed, 0, "start")), dimensions)
+            masks["start"] = best_units(given, pattern, budget, config.centre)
+        ways = [(tuned, with_tuned), (task, recon)] if finetuning is not None else [(task, recon)]
+        most = JUDGES if task.needs_labels else FEWER if recon.fills_in else LOOKED_AT
         losses = {
-            (name, place): mean_loss(units, judges, pattern, each, JUDGES if task.needs_labels else LOOKED_AT)
-            for place, each in enumerate(tasks)
+            (name, place): mean_loss(units, judges.with_recon(by), pattern, each, most)
+            for place, (each, by) in enumerate(ways)
             for name, units in masks.items()
         }
     known = {which: loss for which, loss in losses.items() if not math.isnan(loss)}
@@ -84,8 +102,8 @@ def search(
         raise FloatingPointError("The loss of every mask became nan: are the values of the images too large?")
     name, place = min(known, key=known.__getitem__)
     found = replace(found, network=finetuning.network if finetuning is not None and place == 0 else None)
-    if name == LEARNED:
-        return found
+    if name in learned:
+        return replace(found, distribution=learned[name])
     return replace(
         found,
         distribution=replace(distribution, probabilities=masks[name].to(torch.float32)),
@@ -96,20 +114,26 @@ def search(
 
 def _for_images(samples: Samples, pattern: Pattern, config: Config) -> UnitMask:
     """The mask that is learned for the image itself, with the settings that images have."""
-    usual = {**PRESETS["default"], "task": "reconstruction", "loss": "mse", "finetune": False, "members": 1}
+    usual = {
+        **PRESETS["default"],
+        "task": "reconstruction",
+        "loss": "mse",
+        "recon": samples.recon.name,
+        "finetune": False,
+        "members": 1,
+    }
     for_images = replace(config, **usual)
     start = starting_probabilities("energy", samples, pattern)
-    ensemble = optimise_members(samples, pattern, Reconstruction("mse"), for_images, start)
+    ensemble = optimise_members(samples, pattern, ImageTask("mse"), for_images, start)
     probabilities = _result(ensemble.probabilities, len(pattern.free))
     return pattern.restrict(MaskDistribution(probabilities, pattern, pattern.budget(config.acceleration)).mode())
 
 
-def _finetuning(task: Task, config: Config) -> Finetuning | None:
-    """A copy of the network of a task that is trained on, if that was asked for."""
+def _finetuning(task: Task, recon: Reconstruction, config: Config) -> Finetuning | None:
+    """A copy of the network that is trained on, if that was asked for: the one that reconstructs comes first."""
     segmentation = segmentation_in(task)
-    if not config.finetune or segmentation is None:
-        return None
-    return Finetuning(copy.deepcopy(segmentation.network), config.network_rate)
+    network = recon.module if isinstance(recon, Network) else segmentation.network if segmentation else None
+    return Finetuning(copy.deepcopy(network), config.network_rate) if config.finetune and network else None
 
 
 def _result(values: Units, dimensions: int) -> Units:

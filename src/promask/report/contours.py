@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from promask.evaluation import outputs, seen
+from promask.recon import ZERO_FILLED, Reconstruction
 from promask.report.figures import picture
 from promask.segmentation.scores import overlap_of
 from promask.tasks import Segmentation
@@ -57,10 +58,16 @@ class Outlined:
         return f"{text} ({each})"
 
 
-def contour_figure(task: Segmentation, data: SampleSet, index: int, masks: Mapping[str, Mask]) -> "Figure":
+def contour_figure(
+    task: Segmentation,
+    data: SampleSet,
+    index: int,
+    masks: Mapping[str, Mask],
+    recon: Reconstruction = ZERO_FILLED,
+) -> "Figure":
     """One image, fully sampled and with each of the masks, which have names: contours of truth and prediction."""
     shown: dict[str, Mask | None] = {"fully sampled": None, **masks}
-    row = {name: outlined(task, data, index, mask) for name, mask in shown.items()}
+    row = {name: outlined(task, data, index, mask, recon) for name, mask in shown.items()}
     return outline_grid({"": row}, task)
 
 
@@ -79,10 +86,12 @@ def middle_image(task: Segmentation, data: SampleSet) -> int:
     return min(chosen.nonzero().flatten().tolist(), key=lambda index: abs(index - len(data) // 2))
 
 
-def outlined(task: Segmentation, data: SampleSet, index: int, mask: Mask | None) -> Outlined:
+def outlined(
+    task: Segmentation, data: SampleSet, index: int, mask: Mask | None, recon: Reconstruction = ZERO_FILLED
+) -> Outlined:
     """The first channel of an image, what is there, and what the network finds; of a volume, the fullest plane."""
     assert task.classes is not None
-    images = seen(mask, data, range(index, index + 1))
+    images = seen(mask, data, range(index, index + 1), recon)
     labels = data.geometry.judged(task.classes.label(data[index]))[None]
     logits = outputs(task, images)
     image = images[0, 0]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from promask import metrics
-from promask.evaluation import reconstruct
+from promask.evaluation import full_images, reconstruct
 from promask.files import replacing
 from promask.learning.run import Run
 from promask.types import Mask, SampleSet
@@ -67,7 +67,7 @@ def comparison(masks: Mapping[str, Mask], data: SampleSet, index: int) -> "Figur
     columns = len(masks) + 1
     figure = Figure(figsize=(2.6 * columns, 8.3), layout="constrained")
     grid = figure.subplots(3, columns)
-    _, target = reconstruct(torch.ones_like(next(iter(masks.values()))), data, range(index, index + 1))
+    target = full_images(data, range(index, index + 1))
     window = {"cmap": "gray", "vmin": 0, "vmax": float(target.max())}
     picture(grid[0, 0], target[0, 0], "Fully sampled", **window)
     for row in (1, 2):

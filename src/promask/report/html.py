@@ -56,6 +56,7 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
         "Units",
         f"{run.distribution.budget} of {pattern.units}, free axes {list(pattern.free)} of {list(pattern.shape)}",
     )
+    yield "Reconstruction", run.config.recon
     yield "Time", f"{run.about['seconds']:.1f} s for {run.config.members} x {run.config.steps} steps"
     if run.about.get("plain"):
         judged = "the validation part" if data.get("validation") else "the images to learn from"

@@ -8,14 +8,17 @@ from dataclasses import replace
 from torch import nn
 
 from promask.errors import InputError
+from promask.recon import Network
+from promask.recon import Reconstruction as Reconstructor
 from promask.segmentation.classes import Classes
 from promask.tasks.mixture import Mixture, Term
-from promask.tasks.reconstruction import LOSSES, Reconstruction
+from promask.tasks.reconstruction import COMPLEX_LOSSES, LOSSES, Reconstruction
 from promask.tasks.segmentation import SEGMENTATION, Segmentation, frozen, segmentation_by
-from promask.tasks.task import Task
+from promask.tasks.task import Task, needs_phase
 from promask.types import Loss
 
 __all__ = [
+    "COMPLEX_LOSSES",
     "LOSSES",
     "SEGMENTATION",
     "Classes",
@@ -26,6 +29,7 @@ __all__ = [
     "Term",
     "frozen",
     "make_task",
+    "needs_phase",
     "networks_frozen",
     "segmentation_by",
     "segmentation_in",
@@ -73,10 +77,13 @@ def segmentation_in(task: Task) -> Segmentation | None:
 
 
 @contextmanager
-def networks_frozen(task: Task) -> Iterator[None]:
-    """The network of a task, if it has one, in evaluation mode and without gradients to its weights."""
-    segmentation = segmentation_in(task)
-    with frozen(segmentation.network) if segmentation is not None else nullcontext():
+def networks_frozen(task: Task | None = None, recon: Reconstructor | None = None) -> Iterator[None]:
+    """The networks of a task and of a reconstruction, in evaluation mode, without gradients to their weights."""
+    segmentation = None if task is None else segmentation_in(task)
+    with (
+        frozen(segmentation.network) if segmentation is not None else nullcontext(),
+        frozen(recon.module) if isinstance(recon, Network) else nullcontext(),
+    ):
         yield
 
 

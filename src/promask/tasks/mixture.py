@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from promask.errors import InputError
-from promask.tasks.task import Task
-from promask.types import Batch, ComplexImages, Label, Sample, Scalar
+from promask.tasks.task import Task, needs_phase
+from promask.types import AnyImages, Batch, Label, Sample, Scalar
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class Mixture:
         """Whether one of them does."""
         return any(term.task.needs_labels for term in self.terms)
 
+    @property
+    def needs_phase(self) -> bool:
+        """Whether one of them does."""
+        return any(needs_phase(term.task) for term in self.terms)
+
     def label(self, sample: Sample) -> Label:
         """The label that the one wants which needs it."""
         return next(term.task for term in self.terms if term.task.needs_labels).label(sample)
@@ -50,7 +55,7 @@ class Mixture:
             )
         return Mixture([replace(term, unit=loss) for term, loss in zip(self.terms, losses, strict=True)])
 
-    def __call__(self, images: ComplexImages, batch: Batch) -> Scalar:
+    def __call__(self, images: AnyImages, batch: Batch) -> Scalar:
         """The weighted sum for the reconstructed images of a batch."""
         total = [term.weight / term.unit * term.task(images, batch) for term in self.terms]
         return sum(total[1:], start=total[0])

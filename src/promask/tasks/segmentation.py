@@ -12,7 +12,7 @@ from promask.segmentation.classes import Classes
 from promask.segmentation.losses import dice_cross_entropy
 from promask.segmentation.network import SegmentationNetwork
 from promask.tasks.task import checked
-from promask.types import Batch, ComplexImages, Label, Logits, Sample, SampleSet, Scalar, Targets
+from promask.types import AnyImages, Batch, Label, Logits, Sample, SampleSet, Scalar, Targets
 
 SEGMENTATION = "segmentation"
 """The name of this task among the losses."""
@@ -38,10 +38,14 @@ class Segmentation:
         if loss is None and self.classes is None:
             raise InputError("A network without a loss needs classes: give Segmentation one of them.")
 
-    def check(self, data: SampleSet) -> None:
-        """Refuse data that do not fit the network, or have no labels."""
+    def check(self, data: SampleSet, seen: int | None = None) -> None:
+        """Refuse data that do not fit the network, or have no labels.
+
+        `seen` are the channels of its images, if they are not those of the data: coils may be combined.
+        """
         if isinstance(self.network, SegmentationNetwork):
             (channels, *space), wanted = data.shape, self.network.architecture
+            channels = channels if seen is None else seen
             if wanted.channels != channels:
                 raise InputError(
                     f"The network is for images with {_channels(wanted.channels)}, but those of {data.name} have "
@@ -62,7 +66,7 @@ class Segmentation:
             raise InputError(f"{sample.name} has no label: a segmentation needs labels of all samples.")
         return sample.label
 
-    def __call__(self, images: ComplexImages, batch: Batch) -> Scalar:
+    def __call__(self, images: AnyImages, batch: Batch) -> Scalar:
         """The loss of the reconstructed images of a batch."""
         assert batch.labels is not None
         outputs = self.outputs(magnitude(images))

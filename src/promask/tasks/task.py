@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from promask.errors import InputError
-from promask.types import Batch, ComplexImages, Label, Sample, Scalar
+from promask.types import AnyImages, Batch, Label, Sample, Scalar
 
 
 @runtime_checkable
@@ -23,8 +23,13 @@ class Task(Protocol):
     def label(self, sample: Sample) -> Label:
         """The label of a sample as the task wants it."""
 
-    def __call__(self, images: ComplexImages, batch: Batch, /) -> Scalar:
+    def __call__(self, images: AnyImages, batch: Batch, /) -> Scalar:
         """The loss of the reconstructed images of a batch."""
+
+
+def needs_phase(task: Task) -> bool:
+    """Whether the targets of batches must be complex: a task that needs them says so by `needs_phase`."""
+    return bool(getattr(task, "needs_phase", False))
 
 
 def checked(value: Any, name: str) -> Scalar:
