@@ -15,6 +15,7 @@ from rich.table import Table
 from benchmarks.memory import peak_memory
 from benchmarks.network import network_steps
 from benchmarks.reading import reading
+from benchmarks.reconstructions import COILS, WHOLE, reconstruction_steps, run_step
 from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
 from promask.baselines import baseline_mask
 from promask.data import ArraySet, choose_part, from_images
@@ -108,6 +109,7 @@ def main() -> None:
     files = reading(size, volumes=40, slices=20, steps=4 * steps)
 
     network = network_steps(data, max(2, arguments.steps // 3))
+    iterative = {"images": reconstruction_steps(data, arguments.steps), "step": run_step(data, arguments.steps)}
 
     record = {
         "size": size,
@@ -119,6 +121,7 @@ def main() -> None:
         "volume": volume,
         "reading": files,
         "network": network,
+        "iterative": iterative,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(record, indent=1))
@@ -174,6 +177,17 @@ def show(record: dict[str, Any]) -> None:
         f"{network['gradient'] / network['bare']:.2f} times a forward and backward pass of the bare network "
         f"({network['bare']:.2f} s), and as many reconstructions of a shape step "
         f"{network['shape'] / network['bare']:.2f} times."
+    )
+    iterative = record["iterative"]
+    table = Table(f"one image, {COILS} coils", box=None, pad_edge=False)
+    for heading in ("ms", "this / its own transforms"):
+        table.add_column(heading, justify="right")
+    for row in iterative["images"]:
+        table.add_row(row["step"], f"{1e3 * row['seconds']:.1f}", f"{row['ratio']:.2f}")
+    console.print(table)
+    console.print(
+        f"A step of learning for CG-SENSE takes {iterative['step']:.2f} s, so that {WHOLE} steps take "
+        f"{WHOLE * iterative['step'] / 60:.1f} minutes."
     )
 
 

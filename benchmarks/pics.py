@@ -1,0 +1,107 @@
+"""An independent check: do masks rank the same when BART reconstructs? `python -m benchmarks.pics FOLDER DATA`.
+
+FOLDER is that of a `promask compare DATA --recon cg-sense` or `cs`, whose masks are exported and given to `bart
+pics`, with the exported k-space and coil maps of some of the held-out samples.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import kendalltau
+
+from promask.data import calibrated, choose_part, load, prepared
+from promask.evaluation import full_images, reconstruct
+from promask.export import ExportedMask, write_mask, write_scan
+from promask.export.bart import read_bart
+from promask.files import read_array
+from promask.metrics import psnr
+from promask.reading import Reading
+from promask.recon import Reconstruction, make_reconstruction
+from promask.types import Mask, SampleSet
+
+SETTINGS = {"cg-sense": ["-l2", "-r0.003", "-i30"], "cs": ["-l1", "-r0.001", "-i60"]}
+"""Of pics, in its own units."""
+
+
+def by_bart(mask: Mask, data: SampleSet, index: int, recon: Reconstruction) -> torch.Tensor:
+    """The magnitude image that `bart pics` makes of a sample, (1, 1, *space)."""
+    sample = data[index]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_mask(ExportedMask.of_mask(mask.contiguous()), folder / "mask.cfl", "bart")
+        kspace, maps = write_scan(sample, folder)
+        if maps is None:
+            raise SystemExit(f"{sample.name} has no coil maps: give DATA with --coils.")
+        files = [str(path.with_suffix("")) for path in (folder / "mask", kspace, maps, folder / "image")]
+        subprocess.run(["bart", "fmac", files[1], files[0], f"{files[1]}-cut"], check=True, capture_output=True)
+        settings = [*SETTINGS[recon.name], "-S", "-p", files[0]]
+        subprocess.run(
+            ["bart", "pics", *settings, f"{files[1]}-cut", files[2], files[3]], check=True, capture_output=True
+        )
+        values, _ = read_bart(folder / "image.cfl")
+    return torch.from_numpy(np.abs(values))[None, None]
+
+
+def rankings(masks: dict[str, Mask], data: SampleSet, indices: Sequence[int], recon: Reconstruction) -> list[dict]:
+    """The mean PSNR of each mask over some samples, by promask and by BART."""
+    rows = []
+    for name, mask in masks.items():
+        ours, theirs = [], []
+        for index in indices:
+            at = range(index, index + 1)
+            target = full_images(data, at, recon)
+            ours.append(float(psnr(reconstruct(mask, data, at, recon)[0], target)))
+            theirs.append(float(psnr(by_bart(mask, data, index, recon), target)))
+        rows.append({"mask": name, "promask": statistics.fmean(ours), "bart": statistics.fmean(theirs)})
+    return rows
+
+
+def main() -> None:
+    """Reconstruct with both, and print the PSNR of every mask and how far the rankings agree."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("data")
+    parser.add_argument("--coils", type=int, default=8)
+    parser.add_argument("--recon", default="cg-sense", choices=list(SETTINGS))
+    parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--out", type=Path, default=None, help="where the JSON goes")
+    arguments = parser.parse_args()
+    recon = make_reconstruction(arguments.recon)
+    part, _ = choose_part(load(arguments.data, Reading(coils=arguments.coils)), "test", usual="test")
+    data = calibrated(prepared(part), recon)
+    count = min(arguments.samples, len(data))
+    indices = [index * len(data) // count for index in range(count)]
+    record = {}
+    for folder in sorted((arguments.folder / "masks").iterdir()):
+        paths = sorted(folder.glob("*-0.npy"))
+        masks = {path.stem.removesuffix("-0"): read_array(path, "b", "a mask") for path in paths}
+        record[folder.name] = show(rankings(masks, data, indices, recon), folder.name)
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps(record, indent=1))
+
+
+def show(rows: list[dict], acceleration: str) -> list[dict]:
+    """A table, and Kendall's rank correlation: 1 if every pair of masks is in the same order."""
+    table = Table(acceleration, box=None, pad_edge=False)
+    for heading in ("promask", "bart pics"):
+        table.add_column(heading, justify="right")
+    for row in sorted(rows, key=lambda row: -row["promask"]):
+        table.add_row(row["mask"], f"{row['promask']:.2f}", f"{row['bart']:.2f}")
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(table)
+    same = kendalltau([row["promask"] for row in rows], [row["bart"] for row in rows]).statistic
+    console.print(f"Rank correlation {same:.2f}.\n")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The time of one step with an iterative reconstruction, beside its own transforms alone."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from promask.config import Config
+from promask.data import ArraySet, load
+from promask.learning.batches import Samples
+from promask.learning.loop import optimise
+from promask.learning.start import starting_probabilities
+from promask.learning.step import Differentiate, backpropagate, insert
+from promask.patterns import Pattern
+from promask.reading import Reading
+from promask.recon import CompressedSensing, Reconstruction, make_reconstruction
+from promask.recon.wavelets import from_wavelets, to_wavelets
+from promask.tasks import Reconstruction as ImageTask
+from promask.types import SampleSet
+
+ACCELERATION = 4
+COILS = 8
+WHOLE = 300
+"""Steps of a long run."""
+KINDS: dict[str, tuple[str, Differentiate]] = {
+    "cg-sense, a step": ("cg-sense", insert),
+    "cg-sense, exact gradient": ("cg-sense", backpropagate),
+    "cs, a step": ("cs", insert),
+    "cs, exact gradient": ("cs", backpropagate),
+}
+
+
+def reconstruction_steps(data: ArraySet, steps: int) -> list[dict[str, Any]]:
+    """Seconds for one image of eight coils in a step, and how often the transforms in it alone fit into them."""
+    scanned = load(data.images[:4, 0], Reading(coils=COILS))
+    rows = []
+    for name, (of, differentiate) in KINDS.items():
+        recon = make_reconstruction(of)
+        samples = Samples(scanned, torch.device("cpu"), recon=recon)
+        transforms = _Transforms()
+        with transforms:
+            _one_image(samples, differentiate)
+        wavelets = _wavelets(recon, samples, there_and_back=differentiate is backpropagate)
+        # One after the other, so that whatever else the machine does is the same for both.
+        pairs = []
+        for _ in range(max(3, 2 * steps)):
+            whole = _seconds(lambda samples=samples, way=differentiate: _one_image(samples, way))
+            pairs.append((whole, _seconds(transforms.again) + _seconds(wavelets)))
+        rows.append(
+            {
+                "step": name,
+                "seconds": statistics.median(whole for whole, _ in pairs),
+                "ratio": statistics.median(whole / alone for whole, alone in pairs),
+                "fourier": len(transforms.seen),
+            }
+        )
+    return rows
+
+
+def run_step(data: ArraySet, steps: int) -> float:
+    """Seconds for a step of learning for CG-SENSE with the default settings: the median."""
+    scanned: SampleSet = load(data.images[:16, 0], Reading(coils=COILS))
+    samples = Samples(scanned, torch.device("cpu"), recon=make_reconstruction("cg-sense"))
+    config = Config.preset("default", acceleration=ACCELERATION, recon="cg-sense", steps=steps + 1)
+    pattern = Pattern.named("2d", data.shape[1:])
+    start = starting_probabilities(config.init, samples, pattern)
+    stamps: list[float] = []
+    optimise(samples, pattern, ImageTask("mse"), config, start, 0, lambda _: stamps.append(time.perf_counter()))
+    return statistics.median(after - before for before, after in itertools.pairwise(stamps))
+
+
+class _Transforms(TorchDispatchMode):
+    """Sees all Fourier transforms, and can do them again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[torch.Tensor, Any]] = []
+        self.arrays: dict[tuple[int, ...], torch.Tensor] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._fft_c2c.default:
+            values, *rest = args
+            self.seen.append((self.arrays.setdefault(tuple(values.shape), values.clone()), rest))
+        return func(*args, **(kwargs or {}))
+
+    def again(self) -> None:
+        """The same transforms, of whatever values, and nothing else."""
+        for values, rest in self.seen:
+            torch.ops.aten._fft_c2c.default(values, *rest)
+
+
+def _one_image(samples: Samples, differentiate: Differentiate) -> None:
+    pattern = Pattern.named("2d", samples.data.shape[1:])
+    (batch,) = samples.pieces(torch.tensor([0]))
+    chance = torch.rand(1, *pattern.unit_shape, generator=torch.Generator().manual_seed(0))
+    mask = (chance < 1 / ACCELERATION).float()
+    differentiate(mask, batch, pattern, ImageTask("mse"), samples.recon, ())
+
+
+def _wavelets(recon: Reconstruction, samples: Samples, there_and_back: bool) -> Callable[[], None]:
+    """Does the wavelet transforms of an image, and on the way back as many, and nothing else."""
+    count = recon.iterations * (1 + there_and_back) if isinstance(recon, CompressedSensing) else 0
+    image = torch.zeros(1, 1, *samples.data.shape[1:], dtype=torch.complex64)
+
+    def again() -> None:
+        for _ in range(count):
+            from_wavelets(to_wavelets(image))
+
+    return again
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
