@@ -28,11 +28,16 @@ def hearts(**settings):
 
 
 def test_noise_makes_no_coils_of_contrasts():
-    pair = torch.cat([smooth_images(4, 2, (32, 32), phase=False, dtype=torch.complex64)])
+    pair = smooth_images(4, 2, (32, 32), phase=False, dtype=torch.complex64)
     for noise in (0.0, 0.001):
         samples = Samples(load(pair, Reading(noise=noise)), CPU, recon=CgSense())
         assert samples.kept.targets.shape == (4, 2, 32, 32)
         assert samples.kept.maps is None
+
+
+def test_contrasts_are_not_mixed():
+    with pytest.raises(InputError, match="2 channels of real numbers, so they are contrasts and no coils"):
+        evaluate(MASK, smooth_images(4, 2, (32, 32), phase=False).float(), recon="rss")
 
 
 def test_a_folder_in_which_some_files_hold_maps(tmp_path):

@@ -13,7 +13,7 @@ from promask.data.sets import Subset, chosen_from, reading_of
 from promask.errors import InputError
 from promask.fourier import space_axes, to_kspace
 from promask.geometry import central
-from promask.recon import Reconstruction
+from promask.recon import Reconstruction, RootSumOfSquares
 from promask.types import Image, Sample, SampleSet
 
 KERNEL = 6
@@ -108,11 +108,16 @@ def calibrated(
 ) -> SampleSet:
     """Samples as a reconstruction needs them: with coil maps, if it uses them and complex channels are coils."""
     base, _ = chosen_from(data)
-    if not recon.uses_maps or data.shape[0] == 1 or isinstance(base, CalibratedSet):
+    if data.shape[0] == 1 or isinstance(base, CalibratedSet):
         return data
     first = data[0]
     measured = first.image if first.clean is None else first.clean  # noise makes all images complex
-    return with_maps(data, on_sample) if measured.is_complex() else data
+    if isinstance(recon, RootSumOfSquares) and not measured.is_complex():
+        raise InputError(
+            f"{data.name} has {data.shape[0]} channels of real numbers, so they are contrasts and no coils: rss "
+            f"would mix them; choose another reconstruction."
+        )
+    return with_maps(data, on_sample) if recon.uses_maps and measured.is_complex() else data
 
 
 class CalibratedSet:

@@ -24,7 +24,7 @@ def scanned_shape(shape: tuple[int, ...], reading: Reading, name: str) -> tuple[
     if shape[0] != 1:
         raise InputError(
             f"{name} has {shape[0]} channels, but coils can only be simulated around images of one channel: leave "
-            f"out --coils, or combine coils with --kspace emulated."
+            f"out --coils."
         )
     return (reading.coils, *shape[1:])
 
