@@ -36,3 +36,24 @@ def knees(tmp_path):
     from layouts import make_knees
 
     return make_knees(tmp_path)
+
+
+@pytest.fixture
+def commands(capsys, monkeypatch, tmp_path):
+    """The command line in a folder of its own: what it prints, or of an error the one sentence."""
+    from promask.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, status=0):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert stop.value.code == status, captured.err
+        if status:
+            assert captured.err.count("\n") == 1, "one sentence"
+            assert captured.err.startswith("promask: ")
+            assert captured.out == ""
+        return captured.err if status else captured.out
+
+    return call

@@ -17,23 +17,10 @@ IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
 
 
 @pytest.fixture
-def promask(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments, status=0):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert stop.value.code == status, captured.err
-        if status:
-            assert captured.err.count("\n") == 1, "one sentence"
-            assert captured.err.startswith("promask: ")
-            assert captured.out == ""
-        return captured.err if status else captured.out
-
+def promask(commands):
     np.save("images.npy", IMAGES)
     np.savez("patients.npz", image=IMAGES, subject=np.repeat(list("abcde"), 2))
-    return call
+    return commands
 
 
 def test_learn_and_evaluate(promask, tmp_path):

@@ -10,7 +10,6 @@ from torch import nn
 from comparisons import heart_file, heart_network, hearts
 from networks import FEW, own_loss, own_network
 from promask import Config, learn
-from promask.cli import main
 from promask.data import from_images
 from promask.errors import InputError
 from promask.tasks import Segmentation, segmentation_by
@@ -106,20 +105,9 @@ def test_a_network_may_look_on_while_a_mask_is_learned_for_images(data, network)
 
 
 @pytest.fixture
-def promask(capsys, monkeypatch, tmp_path, data, network):
-    monkeypatch.chdir(tmp_path)
+def promask(commands, data, network):
     network.save("unet.safetensors")
-
-    def call(*arguments, status=0):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert stop.value.code == status, captured.err
-        if status:
-            assert captured.err.count("\n") == 1, "one sentence"
-        return captured.err if status else captured.out
-
-    return call
+    return commands
 
 
 HURRIED = ("--accel", 4, "--steps", 1, "--batch-size", 4, "--samples", 4)

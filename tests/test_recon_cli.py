@@ -7,7 +7,6 @@ import pytest
 
 from helpers import smooth_images
 from promask import Run, evaluate
-from promask.cli import main
 from promask.data.cardiac import cardiac
 
 HEARTS = cardiac(subjects=5, slices=2, size=24)
@@ -16,28 +15,15 @@ COILS = ("--recon", "cg-sense", "--coils", "4")
 
 
 @pytest.fixture
-def promask(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def promask(commands, monkeypatch):
     # Without the mask that is learned for zero-filled images and looked at in the end.
     monkeypatch.setattr(
         "promask.learning.search._for_images",
         lambda samples, pattern, config: pattern.innermost(pattern.budget(config.acceleration)),
     )
-
-    def call(*arguments, status=0):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert stop.value.code == status, captured.err
-        if status:
-            assert captured.err.count("\n") == 1, "one sentence"
-            assert captured.err.startswith("promask: ")
-            assert captured.out == ""
-        return captured.err if status else captured.out
-
     np.savez("hearts.npz", image=HEARTS.image, subject=HEARTS.subject)
     np.save("two.npy", smooth_images(4, 2, (16, 12), phase=False).float().numpy())
-    return call
+    return commands
 
 
 @pytest.fixture

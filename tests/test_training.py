@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -371,24 +372,11 @@ def test_the_built_in_heart():
 
 
 @pytest.fixture
-def promask(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def promask(commands, monkeypatch):
     monkeypatch.setitem(PRESETS, "small", TINY)
     np.savez("discs.npz", image=IMAGES, label=LABELS, subject=SUBJECTS)
     np.savez("plain.npz", image=IMAGES)
-
-    def call(*arguments, status=0):
-        with pytest.raises(SystemExit) as stop:
-            main(["segment", "train", *map(str, arguments)])
-        captured = capsys.readouterr()
-        assert stop.value.code == status, captured.err
-        if status:
-            assert captured.err.count("\n") == 1, "one sentence"
-            assert captured.err.startswith("promask: ")
-            assert captured.out == ""
-        return captured.err if status else captured.out
-
-    return call
+    return partial(commands, "segment", "train")
 
 
 def test_the_command(promask, tmp_path):
