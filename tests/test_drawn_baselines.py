@@ -61,7 +61,7 @@ def test_accelerations_below_one(name):
 
 
 def test_the_command_line_names_every_baseline():
-    from promask.cli import BASELINES_HELP
+    from promask.compare_cli import BASELINES_HELP
 
     named = set(BASELINES_HELP.replace(",", " ").replace(";", " ").rstrip(".").split())
     assert set(BASELINES) <= named

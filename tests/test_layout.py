@@ -42,6 +42,8 @@ ROWS = [
     "showing",
     "options",
     "segment_cli",
+    "measure_cli",
+    "compare_cli",
     "cli",
     "__main__",
     "__init__",
