@@ -1,5 +1,6 @@
 """Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,12 +63,18 @@ __all__ = [
 ]
 
 
+@functools.cache
+def _made(anatomy: Callable[..., Anatomy], phase: bool) -> Anatomy:
+    """A procedural anatomy, which takes seconds to make, and is made once."""
+    return anatomy(phase=phase)
+
+
 def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., ArraySet]:
     def build(volumes: bool = False, phase: bool = False) -> ArraySet:
         if volumes:
             raise InputError(f"The built-in {name} has slices only: leave out the volumes.")
-        made = anatomy(phase=phase)
-        return from_images(made.image, made.label, made.subject, name=name)
+        made = _made(anatomy, phase)
+        return from_images(made.image.copy(), made.label.copy(), made.subject, name=name)
 
     return build
 
