@@ -4,13 +4,16 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo studio test lint docs bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/installed ## learn a x8 mask on the built-in brain and compare it with other masks
 	@$(BIN)/promask demo
+
+studio: .venv/installed ## learn and compare masks in the browser
+	@$(BIN)/promask studio
 
 test: .venv/developer ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses 2
@@ -20,11 +23,15 @@ lint: .venv/developer ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/developer ## the documentation as a site: site/index.html
+	$(BIN)/python -m sphinx -W --keep-going --quiet --fresh-env --builder html --doctree-dir build/doctrees docs site
+	@echo "The site is in site/: open site/index.html"
+
 bench: .venv/developer ## speed, as ratios to the literal algorithm and to the bare Fourier transforms
 	$(BIN)/python -m benchmarks
 
 clean: ## remove .venv and everything that tools left behind
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "promask needs Python 3.11 or newer; choose one with: make PYTHON=python3.11 ...")'
@@ -33,7 +40,7 @@ clean: ## remove .venv and everything that tools left behind
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
 	@echo "Installing promask into .venv (a few minutes, once)"
-	@$(INSTALL) --editable '.[brain]'
+	@$(INSTALL) --editable '.[brain,studio]'
 	@touch $@
 
 .venv/developer: .venv/installed

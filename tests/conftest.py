@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import pkgutil
+import shutil
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -57,3 +58,31 @@ def commands(capsys, monkeypatch, tmp_path):
         return captured.err if status else captured.out
 
     return call
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium, the one of the system; where there is none, tests that need it are skipped and say so."""
+    from playwright.sync_api import sync_playwright
+
+    place = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if place is None:
+        pytest.skip("There is no Chromium on this machine: install it to try the pages in a browser.")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """A tab of its own; what the page itself complains of fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    complaints = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    assert complaints == []
