@@ -9,8 +9,8 @@ from helpers import seeded
 from promask.data import ArraySet
 from promask.evaluation import reconstruct, segmented
 from promask.experiments.contours import contour_grid
+from promask.figures.contours import around, contour_figure, middle_image, outlined
 from promask.geometry import Geometry
-from promask.report.contours import around, contour_figure, middle_image, outlined
 from promask.segmentation.classes import Classes
 from promask.tasks import Segmentation
 

@@ -15,12 +15,12 @@ from promask.cli import main
 from promask.data import ArraySet
 from promask.errors import InputError
 from promask.evaluation import reconstruct
-from promask.experiments import pixel_spread as module
 from promask.experiments.agreement import agreement
-from promask.experiments.pixel_spread import pixel_spread
 from promask.experiments.stability import stability
 from promask.experiments.stability_figure import stability_figure
 from promask.experiments.stability_text import sentences
+from promask.figures import pixel_spread as module
+from promask.figures.pixel_spread import pixel_spread
 
 IMAGES = smooth_images(5, dtype=torch.complex64)
 LOCATIONS = PATTERNS["locations"]

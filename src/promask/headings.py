@@ -75,3 +75,12 @@ class Measure:
         """The metrics that share a table: those of the whole first, then those of each part."""
         for group in dict.fromkeys(metric.group for metric in self.metrics.values()):
             yield group, {name: metric for name, metric in self.metrics.items() if metric.group == group}
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "image"), count(3, "image")
+    ('1 image', '3 images')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -22,7 +22,15 @@ from promask.tasks import Reconstruction as ImageTask
 from promask.tasks import Task, networks_frozen
 from promask.types import Mask, SampleSet, UnitMask
 
-__all__ = ["BASELINES", "Baseline", "Problem", "baseline_mask", "check_available", "find_baseline"]
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "Problem",
+    "baseline_mask",
+    "check_available",
+    "find_baseline",
+    "pattern_beside",
+]
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,25 @@ def check_available(name: str) -> None:
     """Refuse a baseline that needs a package which is not installed."""
     if not BASELINES[name].available:
         raise InputError(f"{name} masks need {BASELINES[name].needs}: pip install 'promask[{name}]'.")
+
+
+def pattern_beside(name: str, pattern: Pattern) -> Pattern | None:
+    """The pattern of a baseline beside a mask of this pattern: the same if it can have it, or lines for locations.
+
+    Lines are along the last of two free axes. None if the baseline can be neither.
+
+    >>> locations, lines = Pattern((4, 6), (0, 1)), Pattern((4, 6), (0,))
+    >>> pattern_beside("energy", lines) == lines, pattern_beside("equispaced", locations).free
+    (True, (1,))
+    >>> pattern_beside("radial", lines) is None
+    True
+    """
+    possible, count = find_baseline(name).free, len(pattern.free)
+    if count in possible:
+        return pattern
+    if count == 2 and 1 in possible:
+        return Pattern(pattern.shape, pattern.free[-1:], pattern.extent)
+    return None
 
 
 def baseline_mask(

@@ -23,12 +23,12 @@ from promask.experiments.purposes import RECONSTRUCTION, find_purpose
 from promask.experiments.scores import Comparison, Scores, Values, with_shares
 from promask.experiments.tables import differences_csv, markdown, masks_csv, summary_csv
 from promask.experiments.workers import check_jobs, completed
+from promask.figures.contours import middle_image
+from promask.figures.saving import save_figure
 from promask.files import save_text
 from promask.headings import Measure
 from promask.reading import Reading
 from promask.recon import ZERO_FILLED, Reconstruction, ZeroFilled, make_reconstruction
-from promask.report.contours import middle_image
-from promask.report.figures import save_figure
 from promask.segmentation.network import SegmentationNetwork
 from promask.tasks import SEGMENTATION, Segmentation
 from promask.types import Mask

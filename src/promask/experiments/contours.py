@@ -1,11 +1,11 @@
-"""What the network of a comparison finds with each mask, as contours (the paper's Figure 9)."""
+"""What the network of a comparison finds with each mask, as contours (the paper's Figure 10)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from promask.experiments.entries import factor
+from promask.figures.contours import Outlined, outline_grid, outlined
 from promask.recon import ZERO_FILLED, Reconstruction
-from promask.report.contours import Outlined, outline_grid, outlined
 from promask.tasks import Segmentation
 from promask.types import Mask, SampleSet
 

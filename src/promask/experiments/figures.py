@@ -1,21 +1,20 @@
 """A comparison as figures, each a function that returns a matplotlib figure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from promask.conventions import CONVENTIONS, Measured
-from promask.evaluation import achieved_acceleration, full_images, reconstruct
+from promask.evaluation import achieved_acceleration, full_images
 from promask.experiments.entries import factor
 from promask.experiments.scores import Comparison, Scores
+from promask.figures.grid import GAP, Grid, height_for
+from promask.figures.picture import MAGNITUDE, MASK, in_decibels, padding_of, white
+from promask.figures.quality import reconstructed
 from promask.fourier import space_axes, to_kspace
 from promask.headings import Metric
 from promask.recon import ZERO_FILLED, Reconstruction
-from promask.report.figures import picture
-from promask.types import Mask, SampleSet, Targets
+from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,16 +125,9 @@ def _acceleration_axis(axes: "Axes", accelerations: list[float]) -> None:
 
 
 PICTURE = 1.5
-"""The height of a picture, in inches, as all lengths below."""
-CAPTION = 0.24
-MARGIN = 0.34
-GAP = 0.05
+"""The height of a picture, in inches."""
 BETWEEN = 0.22
 """Between two accelerations."""
-LONGEST = 16
-"""Letters of a heading that fit beside a picture; longer ones are made smaller."""
-BRIGHTEST = 0.995
-"""The part of the pixels that are not brighter than white."""
 
 
 def picture_grid(
@@ -145,79 +137,34 @@ def picture_grid(
     convention: str = "paper",
     recon: Reconstruction = ZERO_FILLED,
 ) -> "Figure":
-    """One image reconstructed with every mask, and the mask beside it, as in Figure 7 of the paper.
+    """One image reconstructed with every mask, and the mask beside it, as in Figure 8 of the paper.
 
     `masks` holds those of each method by acceleration. Methods are rows, below the fully sampled image and its
     k-space; accelerations are columns. The quality is that of this image alone.
     """
     accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
-    any_mask = next(mask for of_method in masks.values() for mask in of_method.values())
-    target = full_images(data, range(index, index + 1), recon)
-    kspace = to_kspace(data[index].image[0], space_axes(any_mask.ndim)).abs()
-    white, brightest = np.quantile(target[0, 0].numpy(), [BRIGHTEST, 1])
-    window = {"cmap": "gray", "vmin": 0, "vmax": float(white or brightest)}
-    grid = _Grid.of(1 + len(masks), len(accelerations), target[0, 0], any_mask)
-    for column, acceleration in enumerate(accelerations):
-        grid.write(factor(acceleration), 0, column)
-        grid.show(target[0, 0], "fully sampled", 0, column, 0, **window)
-        grid.show(kspace.clamp_min(kspace.max() * 1e-5).log(), "its k-space (log)", 0, column, 1, cmap="gray")
+    space, extent = data.shape[1:], data.geometry.extent
+    target = full_images(data, range(index, index + 1), recon)[0, 0]
+    kspace = in_decibels(to_kspace(data[index].image[0], space_axes(len(space))))
+    padding = padding_of(space, extent)
+    window: dict[str, Any] = {"cmap": MAGNITUDE, "vmin": 0, "vmax": white(target)}
+    pair = [PICTURE**2 / height_for(PICTURE, shape) for shape in (target.shape, space)]
+    rows = 1 + len(masks)
+    grid = Grid.of(
+        pair * len(accelerations), [PICTURE] * rows, [1] * rows, gaps=[GAP, BETWEEN] * len(accelerations)
+    )
+    for place, acceleration in enumerate(accelerations):
+        column = 2 * place
+        grid.name_column(column, factor(acceleration), span=2)
+        grid.show(0, column, target, "fully sampled", **window)
+        grid.show(0, column + 1, kspace, "its k-space (log)", padding, cmap=MAGNITUDE)
         for row, of_method in enumerate(masks.values(), start=1):
             if acceleration in of_method:
                 mask = of_method[acceleration]
-                image, _ = reconstruct(mask, data, range(index, index + 1), recon)
-                grid.show(image[0, 0], _quality(image, target, convention), row, column, 0, **window)
-                achieved = f"x{achieved_acceleration(mask, data.geometry.extent):.4g}"
-                grid.show(mask, achieved, row, column, 1, cmap="gray", vmin=0, vmax=1)
+                found = reconstructed(mask, data, index, recon, convention)
+                grid.show(row, column, found.image[0, 0], found.caption("   "), **window)
+                achieved = f"x{achieved_acceleration(mask, extent):.4g}"
+                grid.show(row, column + 1, mask, achieved, padding, cmap=MASK, vmin=0, vmax=1)
     for row, method in enumerate(masks, start=1):
-        grid.write(method, row)
+        grid.name_row(row, method)
     return grid.figure
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """Pairs of pictures on a figure, all of one height."""
-
-    figure: "Figure"
-    widths: tuple[float, float]
-
-    @staticmethod
-    def of(rows: int, columns: int, *pair: torch.Tensor) -> "_Grid":
-        from matplotlib.figure import Figure
-
-        # Very long pictures are made smaller.
-        left, right = (PICTURE * min(max(each.shape[-1] / each.shape[-2], 0.4), 2.5) for each in pair)
-        size = (MARGIN + columns * (left + GAP + right + BETWEEN), MARGIN + rows * (PICTURE + CAPTION))
-        return _Grid(Figure(figsize=size), (left, right))
-
-    def show(self, values: torch.Tensor, caption: str, row: int, column: int, part: int, **style: Any) -> None:
-        """One picture of a pair: part 0 or 1."""
-        left, top = self._corner(row, column)
-        width, height = self.figure.get_size_inches()
-        left += (self.widths[0] + GAP) * part
-        box = (left / width, (top - PICTURE) / height, self.widths[part] / width, PICTURE / height)
-        axes = self.figure.add_axes(box)
-        picture(axes, values, "", interpolation="antialiased", **style)  # lines must not fall between pixels
-        axes.set_xlabel(caption, fontsize=8, labelpad=2, color="0.25")
-
-    def write(self, text: str, row: int, column: int | None = None) -> None:
-        """A heading above a pair, or beside a row."""
-        left, top = self._corner(row, column or 0)
-        width, height = self.figure.get_size_inches()
-        if column is None:
-            at, turned = (MARGIN / 2 / width, (top - PICTURE / 2) / height), 90
-        else:
-            at, turned = ((left + (sum(self.widths) + GAP) / 2) / width, (top + MARGIN / 2) / height), 0
-        size = min(10, LONGEST * 10 / len(text))
-        self.figure.text(*at, text, rotation=turned, ha="center", va="center", fontsize=size, fontweight="bold")
-
-    def _corner(self, row: int, column: int) -> tuple[float, float]:
-        """Left and top of a pair."""
-        left = MARGIN + column * (sum(self.widths) + GAP + BETWEEN)
-        return left, self.figure.get_size_inches()[1] - MARGIN - row * (PICTURE + CAPTION)
-
-
-def _quality(image: Targets, target: Targets, convention: str) -> str:
-    alone = Measured([range(1)], ["shown"], targets=lambda _: target, pairs=lambda _: (image, target))
-    quality = CONVENTIONS[convention].measure(alone)
-    similarity = "" if np.isnan(quality.ssim[0]) else f"   SSIM {quality.ssim[0]:.3f}"
-    return f"{quality.psnr[0]:.1f} dB{similarity}"

@@ -13,7 +13,7 @@ from promask.data import OnFile, Subset, calibrated, choose_part, load, prepared
 from promask.errors import InputError
 from promask.evaluation import Evaluation, evaluate, reconstruct
 from promask.experiments.agreement import Agreement, agreement
-from promask.experiments.pixel_spread import pixel_spread
+from promask.figures.pixel_spread import pixel_spread
 from promask.learning.run import Run
 from promask.reading import Reading
 from promask.recon import Reconstruction

@@ -1,11 +1,11 @@
 """The picture of a run's stability: images above, k-space below (cf. the paper's Figures 5 to 7)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from promask.experiments.stability import Stability
-from promask.report.figures import picture
+from promask.figures.picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ def stability_figure(result: Stability) -> "Figure":
     size = 14.5, 1 + 2 * 3.3 * min(max(height / width, 0.5), 1.6)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
     images, kspace = figure.subplots(2, 4)
-    window = {"cmap": "gray", "vmin": 0, "vmax": float(shown.target[0].max())}
+    window: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": float(shown.target[0].max())}
     of_mode, of_random = (f"{value:.2f} dB" for value in shown.psnr)
     picture(images[0], shown.target[0], "Fully sampled", **window)
     picture(images[1], shown.of_mode[0], f"With the mode: {of_mode}", **window)

@@ -16,16 +16,18 @@ from torch import nn
 from promask.config import Config
 from promask.data import OnFile, calibrated, channels_seen, choose_part, load, prepared, reading_of
 from promask.errors import InputError
+from promask.fourier import fft_order
 from promask.learning.batches import Samples
 from promask.learning.ensemble import Ensemble
-from promask.learning.loop import OnStep
+from promask.learning.loop import OnStep, generator
 from promask.learning.run import Run
 from promask.learning.search import search
-from promask.learning.start import starting_probabilities
+from promask.learning.start import Start, starting_probabilities
+from promask.learning.trajectory import Recorder
 from promask.patterns import Pattern
 from promask.recon import Network, Reconstruction, make_reconstruction, settings_of
 from promask.tasks import SEGMENTATION, Segmentation, Task, make_task, segmentation_by, segmentation_in
-from promask.types import Loss, SampleSet
+from promask.types import Loss, SampleSet, Units
 from promask.version import __version__
 
 FEWEST_TO_SPLIT = 4
@@ -91,7 +93,8 @@ def learn(
     samples = Samples.of_task(learning, device, task, recon)
     judges = samples if validation is None else Samples.of_task(validation, device, task, recon)
     start = starting_probabilities(init, samples, pattern)
-    found = search(samples, judges, pattern, task, config, start, on_step)
+    recorder = Recorder(_first(start, pattern, config), on_step)
+    found = search(samples, judges, pattern, task, config, start, recorder.on_step)
     about = {
         "data": {
             "source": whole.name,
@@ -127,6 +130,7 @@ def learn(
         variance=found.variance,
         about=about,
         network=found.network,
+        trajectory=recorder.trajectory(len(pattern.free)),
     )
 
 
@@ -142,6 +146,13 @@ def _task(
         raise InputError("A loss of your own on the outputs of a network is part of promask.tasks.Segmentation.")
     for_network = task == SEGMENTATION or (task is None and segmentation is not None)
     return make_task(loss or (SEGMENTATION if for_network else "mse"), segmentation)
+
+
+def _first(start: Start, pattern: Pattern, config: Config) -> Units:
+    """Where the first member starts: what is always or never acquired is so from the beginning."""
+    drawn, axes = start(generator(config.seed, 0, "start")).cpu(), len(pattern.free)
+    always, never = (fft_order(units, axes) for units in (pattern.centre(config.centre), pattern.padding()))
+    return drawn.masked_fill(always, 1).masked_fill(never, 0)
 
 
 def _about_network(

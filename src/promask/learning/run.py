@@ -1,7 +1,7 @@
 """The result of learning, and the folder that keeps it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from promask.config import Config
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
 from promask.files import check_writable, read_array, replacing_folder, save_array, save_text
+from promask.learning.trajectory import Trajectory
 from promask.patterns import Pattern
 from promask.recon import RECONSTRUCTIONS, Reconstruction, make_reconstruction, with_settings
 from promask.segmentation.network import SegmentationNetwork, is_network
@@ -23,11 +24,14 @@ FORMAT = 2
 """The version of the run folder's layout."""
 NETWORK = "network.safetensors"
 """The file of a network that was trained on."""
+TRAJECTORY = "trajectory.npy"
+"""The file of probabilities on the way, (moment, *units); run.json has their steps."""
 CONTENT = (
     "mask.npy",
     NETWORK,
     "probabilities.npy",
     "variance.npy",
+    TRAJECTORY,
     "run.json",
     "report.html",
     "figures",
@@ -54,6 +58,8 @@ class Run:
     about: Mapping[str, Any] = field(default_factory=dict)
     network: nn.Module | None = None
     """The network that was trained on while the mask was learned."""
+    trajectory: Trajectory | None = None
+    """The probabilities of the first member at some of its steps."""
 
     @property
     def probabilities(self) -> Units:
@@ -107,7 +113,8 @@ class Run:
             variance = _read_units(folder / "variance.npy", pattern)
             distribution = MaskDistribution(probabilities, pattern, record["budget"])
             network = SegmentationNetwork.load(folder / NETWORK) if _holds_network(folder) else None
-            return Run(distribution, config, record["history"], variance, record["about"], network)
+            trajectory = _read_trajectory(folder / TRAJECTORY, record.get("trajectory"), pattern)
+            return Run(distribution, config, record["history"], variance, record["about"], network, trajectory)
         except (KeyError, TypeError) as error:
             raise InputError(
                 f"{folder / 'run.json'} is not the record of a run: {error} is missing or wrong."
@@ -118,6 +125,8 @@ class Run:
         save_array(folder / "mask.npy", self.mask)
         save_array(folder / "probabilities.npy", self.probabilities)
         save_array(folder / "variance.npy", self.variance)
+        if self.trajectory is not None:
+            save_array(folder / TRAJECTORY, self.trajectory.probabilities.to(torch.float16))
         if isinstance(self.network, SegmentationNetwork):
             self.network.save(folder / NETWORK)
         elif self.network is not None:
@@ -133,6 +142,7 @@ class Run:
             "centring": "DC at index n // 2 of every axis",
             "about": dict(self.about),
             "history": dict(self.history),
+            "trajectory": None if self.trajectory is None else self.trajectory.steps,
         }
         save_text(folder / "run.json", json.dumps(record, indent=1, allow_nan=False))
 
@@ -189,8 +199,18 @@ def _pattern(record: Mapping[str, Any]) -> Pattern:
     return Pattern(tuple(record["shape"]), tuple(record["free"]), extent)
 
 
+def _read_trajectory(path: Path, steps: Sequence[int] | None, pattern: Pattern) -> Trajectory | None:
+    if steps is None or not path.is_file():
+        return None
+    return Trajectory(tuple(steps), _read_floats(path, (len(steps), *pattern.unit_shape)))
+
+
 def _read_units(path: Path, pattern: Pattern) -> Units:
+    return _read_floats(path, pattern.unit_shape)
+
+
+def _read_floats(path: Path, shape: tuple[int, ...]) -> torch.Tensor:
     values = read_array(path, "f", "real numbers").to(torch.float32)
-    if values.shape != pattern.unit_shape:
-        raise InputError(f"{path} does not fit the run: it should hold {list(pattern.unit_shape)} values.")
+    if values.shape != shape:
+        raise InputError(f"{path} does not fit the run: it should hold {list(shape)} values.")
     return values

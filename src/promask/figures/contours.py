@@ -1,4 +1,4 @@
-"""Contours of what is there and of what a network finds, as in Figure 9 of the paper."""
+"""Contours of what is there and of what a network finds, as in Figure 10 of the paper."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from promask.evaluation import outputs, seen
+from promask.figures.picture import picture, white
 from promask.recon import ZERO_FILLED, Reconstruction
-from promask.report.figures import picture
 from promask.segmentation.scores import overlap_of
 from promask.tasks import Segmentation
 from promask.types import Mask, SampleSet
@@ -24,8 +24,6 @@ COLOURS = ("#ff3b30", "#30d158", "#ffd60a", "#0a9bff", "#ff7ad9", "#ff9f0a")
 """Of the classes."""
 MARGIN, SMALLEST = 0.25, 24
 """What is shown around the labels: this share of their size on each side, and at least so many pixels in all."""
-BRIGHTEST = 0.995
-"""The part of the pixels that are not brighter than white."""
 PICTURE, CAPTION, GAP, SIDE, TOP = 1.75, 0.26, 0.08, 0.36, 0.3
 """Lengths in inches: a picture, the line below it, the space beside it, row and column headings."""
 LINE, LETTER, EXAMPLE = 0.24, 0.07, 0.6
@@ -110,7 +108,7 @@ def outline_grid(rows: Mapping[str, Mapping[str, Outlined]], task: Segmentation)
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
     shown = next(iter(next(iter(rows.values())).values()))
     part = around(shown.truth)
-    white = float(np.quantile(shown.image[part].numpy(), BRIGHTEST)) or float(shown.image.max()) or 1.0
+    brightest = white(shown.image[part])
     width = max(SIDE + len(columns) * (PICTURE + GAP), SIDE + 2 * PICTURE)
     legend = _legend_lines(task.classes.names, width)
     size = (width, TOP + len(rows) * (PICTURE + CAPTION) + LINE * (len(legend) + 0.5))
@@ -124,7 +122,7 @@ def outline_grid(rows: Mapping[str, Mapping[str, Outlined]], task: Segmentation)
                 _write(figure, heading, (left + PICTURE / 2, size[1] - TOP / 2))
             if heading in row:
                 box = np.array([left, top - PICTURE, PICTURE, PICTURE]) / [*size, *size]
-                _show(figure.add_axes(tuple(box)), row[heading], part, white)
+                _show(figure.add_axes(tuple(box)), row[heading], part, brightest)
     _legend(figure, legend)
     return figure
 
@@ -145,11 +143,11 @@ def around(truth: Bool[Tensor, "class height width"]) -> tuple[slice, slice]:
     return slice(starts[0], starts[0] + side), slice(starts[1], starts[1] + side)
 
 
-def _show(axes: "Axes", outlined: Outlined, part: tuple[slice, slice], white: float) -> None:
-    picture(axes, outlined.image[part], "", cmap="gray", vmin=0, vmax=white, interpolation="bilinear")
+def _show(axes: "Axes", outlined: Outlined, part: tuple[slice, slice], brightest: float) -> None:
+    picture(axes, outlined.image[part], "", cmap="gray", vmin=0, vmax=brightest, interpolation="bilinear")
     axes.set_xlabel(outlined.caption, fontsize=8, labelpad=3, color="0.2")
     for place, (truth, found) in enumerate(zip(outlined.truth, outlined.found, strict=True)):
-        _outline(axes, found[part], colors=COLOURS[place % len(COLOURS)], linewidths=1.7)
+        _outline(axes, found[part], colors=COLOURS[place % len(COLOURS)], linewidths=1.3)
         drawn = _outline(axes, truth[part], **{f"{name}s": value for name, value in TRUTH.items()})
         if drawn is not None:
             drawn.set_path_effects(_outlined_dashes())
@@ -164,9 +162,8 @@ def _outline(axes: "Axes", region: Bool[Tensor, "height width"], **style: Any) -
 
 def _write(figure: "Figure", text: str, at: tuple[float, float], **style: Any) -> None:
     width, height = figure.get_size_inches()
-    figure.text(
-        at[0] / width, at[1] / height, text, ha="center", va="center", fontsize=10, fontweight="bold", **style
-    )
+    place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 10, "fontweight": "bold"}
+    figure.text(at[0] / width, at[1] / height, text, parse_math=False, **place, **style)
 
 
 def _legend_lines(classes: Sequence[str], width: float) -> list[list[tuple[str, str | None]]]:
@@ -199,7 +196,7 @@ def _legend(figure: "Figure", lines: Sequence[Sequence[tuple[str, str | None]]])
             ends = ((left + 0.05) / width, (left + 0.32) / width)
             style = {"color": colour, "linewidth": 2} if colour else {**TRUTH, "path_effects": _outlined_dashes()}
             figure.add_artist(Line2D(ends, (middle, middle), **style))
-            figure.text((left + 0.38) / width, middle, text, fontsize=9, va="center")
+            figure.text((left + 0.38) / width, middle, text, fontsize=9, va="center", parse_math=False)
             left += EXAMPLE + LETTER * len(text)
 
 

@@ -1,0 +1,57 @@
+"""How the probabilities came about: those of the first member at a few of its steps."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from promask.fourier import centred
+from promask.learning.loop import OnStep, Progress
+from promask.types import Units
+
+MOMENTS = 16
+"""The most moments that are kept, the start and the end among them."""
+LARGEST = 2**22
+"""The most values that are kept; of very many units there are fewer moments."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The probabilities after some steps, centred; step 0 is the start."""
+
+    steps: tuple[int, ...]
+    probabilities: Float[Tensor, "moment *units"]
+
+
+class Recorder:
+    """Keeps moments of the first member, evenly spaced however many steps there will be."""
+
+    def __init__(self, start: Units, then: OnStep | None = None) -> None:
+        self.most = min(MOMENTS, LARGEST // start.numel())
+        self.kept = {0: start.to("cpu", torch.float32)}
+        self.every, self.then = 1, then
+        self.last: tuple[int, Units] | None = None
+
+    def on_step(self, progress: Progress) -> None:
+        """Keep the probabilities of a step, if it is its turn."""
+        if progress.member == 0 and self.most > 1:
+            self.last = (progress.step, progress.probabilities)
+            if progress.step % self.every == 0:
+                self.kept[progress.step] = progress.probabilities.to("cpu", torch.float32, copy=True)
+            if len(self.kept) > self.most:
+                self.every *= 2
+                self.kept = {step: theta for step, theta in self.kept.items() if step % self.every == 0}
+        if self.then is not None:
+            self.then(progress)
+
+    def trajectory(self, dimensions: int) -> Trajectory | None:
+        """What was kept, and the last step; None if there are too many units to keep any."""
+        if self.last is None:
+            return None
+        kept = self.kept | {self.last[0]: self.last[1].to("cpu", torch.float32)}
+        steps = sorted(kept)
+        if len(steps) > self.most:  # the end takes the place of the moment before it
+            steps.pop(-2)
+        values = torch.stack([centred(kept[step], dimensions) for step in steps])
+        return Trajectory(tuple(steps), values.to(torch.float16).to(torch.float32))
