@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ def test_the_folder_is_the_contract(run, tmp_path):
         "mask.npy",
         "probabilities.npy",
         "run.json",
+        "trajectory.npy",
         "variance.npy",
     ]
     assert [path.name for path in folder.parent.iterdir()] == ["run"], "no temporary files are left"
@@ -169,7 +171,7 @@ def test_the_report_is_one_file_without_links(run, tmp_path):
         run.noting(evaluation={"psnr": 30.0, "ssim": None, "nmse": 0.1, "images": 3, "part": "all"}), folder
     )
     text = page.read_text()
-    assert "http" not in text.replace("http-equiv", "")
-    assert "PSNR 30" in text
+    assert set(re.findall(r"https?://[^\"']+", text)) == {"http://www.w3.org/2000/svg"}, "a name, not an address"
+    assert "<b>30.00 dB</b><span>PSNR</span>" in text
     assert "5.333 achieved, 4.5 asked" in text
     assert (folder / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from promask import data as data
     from promask import export as export
+    from promask import figures as figures
     from promask import nn as nn
     from promask import recon as recon
+    from promask import report as report
     from promask import tasks as tasks
     from promask.config import Config as Config
     from promask.distribution import MaskDistribution as MaskDistribution
@@ -37,7 +39,7 @@ _HOME = {
     "__version__": "promask.version",
 }
 
-_MODULES = ("data", "export", "nn", "recon", "tasks")
+_MODULES = ("data", "export", "figures", "nn", "recon", "report", "tasks")
 
 __all__ = [
     "Config",
@@ -49,9 +51,11 @@ __all__ = [
     "data",
     "evaluate",
     "export",
+    "figures",
     "learn",
     "nn",
     "recon",
+    "report",
     "tasks",
 ]
 

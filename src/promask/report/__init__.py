@@ -1,5 +1,6 @@
-"""What people look at: figures, and the report of a run."""
+"""The report of a run, and the evidence that it shows."""
 
-from promask.report.html import write_report
+from promask.report.evidence import Evidence, OnMask, gather
+from promask.report.html import report_page, write_report
 
-__all__ = ["write_report"]
+__all__ = ["Evidence", "OnMask", "gather", "report_page", "write_report"]

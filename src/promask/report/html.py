@@ -1,82 +1,76 @@
-"""report.html: one file that opens from disk and says what a run is."""
+"""report.html: one file that opens from disk, needs nothing else, and shows what a run is."""
 
-import base64
-import html
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from string import Template
+from typing import Any
 
+from promask.figures.overview import overview
+from promask.figures.saving import save_figure
 from promask.files import save_text
 from promask.learning.run import Run
-from promask.report.figures import overview, save_figure
-
-PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>promask: $title</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-img { width: 100%; background: white; }
-table { border-collapse: collapse; } th { text-align: left; font-weight: 500; padding-right: 2rem; }
-pre { overflow: auto; padding: 1rem; background: color-mix(in srgb, CanvasText 8%, Canvas); }
-</style></head><body>
-<h1>$title</h1>
-<table>$facts</table>
-<img alt="Probabilities, mask and learning curves" src="data:image/png;base64,$picture">
-<h2>Use it</h2>
-<pre>import numpy
-mask = numpy.load("mask.npy")  # bool, DC at index n // 2 of every axis</pre>
-<h2>Configuration</h2>
-<pre>$config</pre>
-</body></html>
-""")
+from promask.report import wording
+from promask.report.content import ERROR_FACTOR, report_content
+from promask.report.evidence import Evidence
+from promask.report.pixels import drawn
 
 
-def write_report(run: Run, folder: Path) -> Path:
-    """Write report.html and figures/ into a run folder."""
-    picture = folder / "figures" / "overview.png"
-    save_figure(overview(run), picture)
-    page = PAGE.substitute(
-        title=html.escape(f"x{run.acceleration:.4g} mask for {run.about['data']['source']}"),
-        facts="".join(_row(name, value) for name, value in _facts(run)),
-        picture=base64.b64encode(picture.read_bytes()).decode(),
-        config=html.escape(json.dumps(run.config.to_dict(), indent=1)),
-    )
+def write_report(run: Run, folder: Path, evidence: Evidence | None = None) -> Path:
+    """Write report.html and figures/ into a run folder; without evidence, what the run itself knows."""
+    save_figure(overview(run), folder / "figures" / "overview.png")
     path = folder / "report.html"
-    save_text(path, page)
+    save_text(path, report_page(run, evidence))
     return path
 
 
-def _facts(run: Run) -> Iterable[tuple[str, str]]:
-    data, pattern = run.about["data"], run.distribution.pattern
-    yield "Learned from", f"{data['images']} images of {data['source']} ({data['part']})"
-    yield "Acceleration", f"{run.acceleration:.4g} achieved, {run.config.acceleration:g} asked"
-    yield (
-        "Units",
-        f"{run.distribution.budget} of {pattern.units}, free axes {list(pattern.free)} of {list(pattern.shape)}",
+def report_page(run: Run, evidence: Evidence | None = None) -> str:
+    """The whole page as a text."""
+    from jinja2 import Environment, PackageLoader
+
+    pages = Environment(loader=PackageLoader("promask.report", "page"), autoescape=True, trim_blocks=True)
+    pages.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}  # tables are in their order
+    content = report_content(run, evidence)
+    rows = len(content["slices"]["rows"]) if content["slices"] else 0
+    return pages.get_template("report.html.j2").render(
+        title=wording.title(run),
+        lead=wording.lead(run),
+        version=run.about["versions"]["promask"],
+        style=_part("report.css"),
+        script=_part("report.js"),
+        cards=list(wording.cards(run, evidence)),
+        notes=list(wording.notes(run, evidence)),
+        about_mask=wording.about_mask(run),
+        about_probabilities=wording.about_probabilities(run),
+        about_examples=wording.about_examples(run),
+        about_compared=None if evidence is None else wording.about_compared(run, evidence),
+        about_slices=None if evidence is None else wording.about_slices(run, evidence, rows),
+        about_learning=wording.about_learning(run),
+        about_trajectory=wording.about_trajectory(run),
+        error_factor=ERROR_FACTOR,
+        members=run.config.members,
+        classes=list(_classes(run)),
+        contours=None if evidence is None or evidence.contours is None else drawn(evidence.contours),
+        python=wording.PYTHON,
+        exports=wording.EXPORTS,
+        command=wording.command(run),
+        facts=list(wording.facts(run)),
+        configuration=json.dumps(run.config.to_dict(), indent=1),
+        content=content,
     )
-    yield "Reconstruction", run.config.recon
-    yield "Time", f"{run.about['seconds']:.1f} s for {run.config.members} x {run.config.steps} steps"
-    if run.about.get("plain"):
-        judged = "the validation part" if data.get("validation") else "the images to learn from"
-        yield "Mask", f"That of {run.about['plain']}: what was learned is not better on {judged}"
-    evaluation = run.about.get("evaluation")
-    if evaluation:
-        shown = [
-            f"{name.upper()} {evaluation[name]:.4g}"
-            for name in ("psnr", "ssim", "nmse")
-            if evaluation[name] is not None
-        ]
-        yield "Quality", f"{', '.join(shown)} on {evaluation['images']} images ({evaluation['part']})"
-        for name, found in evaluation.get("classes", {}).items():
-            if found["dice"] is not None:
-                scores = (
-                    f"Dice {found['dice']:.4f} (fully sampled {found['dice_full']:.4f}), IoU {found['iou']:.4f}"
-                )
-                yield f"Segmentation: {name}", scores
-    yield "promask", str(run.about["versions"]["promask"])
 
 
-def _row(name: str, value: str) -> str:
-    return f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+@cache
+def _part(name: str) -> Any:
+    """A file that is put into the page as it is."""
+    from markupsafe import Markup
+
+    return Markup(resources.files("promask.report").joinpath("page", name).read_text(encoding="utf-8"))
+
+
+def _classes(run: Run) -> Iterator[dict[str, Any]]:
+    evaluation = run.about.get("evaluation") or {}
+    for name, found in evaluation.get("classes", {}).items():
+        values = [found[key] for key in ("dice", "dice_full", "iou", "iou_full")]
+        yield {"name": name, "found": ["-" if value is None else f"{value:.4f}" for value in values]}
