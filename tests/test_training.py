@@ -432,7 +432,10 @@ def test_bad_input(promask, tmp_path, arguments, words):
 def test_a_command_is_missing(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["segment"])
-    assert (stop.value.code, capsys.readouterr().err) == (2, "promask: Missing command.\n")
+    assert (stop.value.code, capsys.readouterr().err) == (
+        2,
+        "promask: Missing command. See promask segment --help.\n",
+    )
 
 
 def test_an_interruption_leaves_an_older_file(promask, tmp_path, monkeypatch):

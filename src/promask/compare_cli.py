@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from promask import offers
+from promask.offers import one_of
 from promask.options import (
     Axis,
     Convention,
@@ -29,12 +31,16 @@ BASELINES_HELP = (
 
 @with_reading
 def baseline(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=BASELINES_HELP)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=BASELINES_HELP, autocompletion=one_of(offers.BASELINES))
+    ],
     data: Data,
     accel: Annotated[float, typer.Option(metavar="NUMBER", help="Units over units acquired, from 1.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
     to: To = None,
-    pattern: Annotated[str | None, setting("1d|2d|3d", "How many axes are free.", "2d; for lines: 1d")] = None,
+    pattern: Annotated[
+        str | None, setting("1d|2d|3d", "How many axes are free.", "2d; for lines: 1d", one_of(offers.PATTERNS))
+    ] = None,
     axis: Axis = None,
     centre: Annotated[
         int | None,
@@ -46,7 +52,9 @@ def baseline(
 ) -> None:
     """Make a mask to compare with; of exactly the budget, if it is not as published.
 
-    Example: promask baseline gaussian brain --accel 8 --out gaussian.npy
+    Examples:
+      promask baseline gaussian brain --accel 8 --out gaussian.npy
+      promask baseline equispaced scans.npz --accel 4 --centre 24 --out lines.csv
     """
     from promask.baselines import baseline_mask, find_baseline
     from promask.data import choose_part, load
@@ -76,7 +84,12 @@ def compare(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for tables, masks and figures.")],
     methods: Annotated[
         list[str] | None,
-        setting("NAMES", "Such as promask promask:1d igs:2d:ssim energy: a name, a pattern, a loss.", "the usual"),
+        setting(
+            "NAMES",
+            "Such as promask promask:1d igs:2d:ssim energy: a name, a pattern, a loss.",
+            "the usual",
+            offers.methods,
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="Masks of each random baseline.")] = 10,
     learned_seeds: Annotated[
@@ -84,7 +97,11 @@ def compare(
     ] = None,
     task: Annotated[
         str,
-        typer.Option(metavar="reconstruction|segmentation", help="What masks are compared by."),
+        typer.Option(
+            metavar="TASK",
+            help="What masks are compared by: reconstruction or segmentation.",
+            autocompletion=one_of(offers.TASKS),
+        ),
     ] = "reconstruction",
     network: Annotated[
         Path | None,
@@ -92,7 +109,12 @@ def compare(
     ] = None,
     loss: Annotated[
         str | None,
-        setting("LOSS", "What methods that learn minimise: see promask learn.", "by the task: mse, segmentation"),
+        setting(
+            "LOSS",
+            "What methods that learn minimise: see promask learn.",
+            "by the task: mse, segmentation",
+            one_of(offers.LOSSES),
+        ),
     ] = None,
     recon: Recon = None,
     iterations: Iterations = None,
@@ -115,7 +137,12 @@ def compare(
     Interrupted and started again with the same command, it goes on where it was; so does it with more methods,
     accelerations or seeds.
 
-    Example: promask compare brain --accel 4 8 16 32 --out runs/brain-compared
+    Examples:
+      promask compare brain --accel 4 8 16 32 --out runs/compared
+      promask compare scans.npz --accel 8 --methods promask energy --out runs/few
+      promask compare brain --coils 8 --recon cs --accel 4 8 --out runs/cs
+      promask compare cardiac --task segmentation --network unet.safetensors \\
+        --accel 8 16 32 --out runs/table2
     """
     from promask.experiments.compare import compare as compare_methods
     from promask.experiments.workers import usual_jobs

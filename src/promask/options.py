@@ -8,13 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
+from promask import offers
 from promask.errors import InputError
 
 DATA_HELP = (
     "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
     ".nii, .nii.gz, .cfl, .mrd, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
 )
-Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, autocompletion=offers.data)
+]
 Axis = Annotated[
     str | None,
     typer.Option(metavar="AXES", help="The free axes of k-space, such as 0 or 0,2.", show_default="last"),
@@ -25,6 +28,7 @@ Part = Annotated[
         metavar="train|test|all",
         help="The part of the data to use; by default the learning or the held-out part where the data tell "
         "their subjects, and all of them otherwise.",
+        autocompletion=offers.one_of(offers.PARTS),
     ),
 ]
 Convention = Annotated[
@@ -33,6 +37,7 @@ Convention = Annotated[
         metavar="paper|fastmri",
         help="How quality is measured: each image by the range of its target, or each volume by the maximum of "
         "its target, as fastMRI does.",
+        autocompletion=offers.one_of(offers.CONVENTIONS),
     ),
 ]
 Recon = Annotated[
@@ -41,6 +46,7 @@ Recon = Annotated[
         metavar="NAME",
         help="How images are reconstructed: zero-filled, rss, sense, cg-sense, cs, cs-tv or partial-fourier.",
         show_default="zero-filled",
+        autocompletion=offers.one_of(offers.RECONSTRUCTIONS),
     ),
 ]
 Iterations = Annotated[
@@ -52,35 +58,64 @@ Regularisation = Annotated[
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
 
 
-def setting(metavar: str, text: str, default: str) -> Any:
-    """An option whose default is found elsewhere, such as in a preset."""
-    return typer.Option(metavar=metavar, help=text, show_default=default)
+def setting(metavar: str, text: str, default: str, offer: offers.Offer | None = None) -> Any:
+    """An option whose default is found elsewhere, such as in a preset; a shell may offer values for it."""
+    return typer.Option(metavar=metavar, help=text, show_default=default, autocompletion=offer)
+
+
+def shell_option(text: str) -> Any:
+    """An option whose value, a shell, may be left out: see `with_shell`."""
+    return typer.Option(metavar="SHELL", help=text, autocompletion=offers.one_of(offers.SHELLS))
 
 
 To = Annotated[
-    str | None, setting("npy|mat|bart|png|csv|fastmri", "The format to write.", "by the ending of the file")
+    str | None,
+    setting(
+        "FORMAT",
+        "The format to write: npy, mat, bart, png, csv or fastmri.",
+        "by the ending of the file",
+        offers.one_of(offers.FORMATS),
+    ),
 ]
 
 
-def _reading(kind: Any, name: str, metavar: str, text: str, default: str | bool = False) -> Any:
-    panel = "Reading files"
+def _reading(
+    kind: Any, name: str, metavar: str, text: str, default: str | bool = False, offer: offers.Offer | None = None
+) -> Any:
     return Annotated[
-        kind, typer.Option(name, metavar=metavar, help=text, show_default=default, rich_help_panel=panel)
+        kind,
+        typer.Option(
+            name,
+            metavar=metavar,
+            help=text,
+            show_default=default,
+            rich_help_panel="Reading files",
+            autocompletion=offer,
+        ),
     ]
 
 
 PHASE_HELP = "With its phase, or the transform of the magnitude, as in the paper."
 READING: Mapping[str, Any] = {
     "volumes": _reading(bool, "--volumes", "", "The samples are volumes with three axes; implied by 3d."),
-    "kspace": _reading(str | None, "--kspace", "acquired|emulated", PHASE_HELP, "acquired"),
+    "kspace": _reading(
+        str | None, "--kspace", "acquired|emulated", PHASE_HELP, "acquired", offers.one_of(offers.KSPACES)
+    ),
     "array": _reading(str | None, "--array", "NAME", "The array of the file.", "image, kspace"),
-    "holds": _reading(str | None, "--holds", "image|kspace", "What it is, if its name does not tell."),
+    "holds": _reading(
+        str | None,
+        "--holds",
+        "image|kspace",
+        "What it is, if its name does not tell.",
+        offer=offers.one_of(offers.HELD),
+    ),
     "plane": _reading(
         str | None,
         "--plane",
-        "axial|coronal|sagittal",
-        "Slices of a NIfTI volume.",
+        "PLANE",
+        "Slices of a NIfTI volume: axial, coronal or sagittal.",
         "across the longest voxels",
+        offers.one_of(offers.PLANES),
     ),
     "slices": _reading(str | None, "--slices", "FIRST:END", "Of each file, such as 10:40 or 2:-2.", "all"),
     "size": _reading(list[int] | None, "--size", "H W", "Crop or pad the images to this size."),
@@ -144,8 +179,7 @@ def with_options_repeated(arguments: list[str]) -> list[str]:
     >>> with_options_repeated(["compare", "brain", "--accel", "4,8.5", "16", "--seeds", "3"])
     ['compare', 'brain', '--accel', '4', '--accel', '8.5', '--accel', '16', '--seeds', '3']
     """
-    command = next((word for word in arguments if not word.startswith("-")), "")
-    several = {**SEVERAL, **SEVERAL_OF.get(command, {})}
+    several = options_of_several(next((word for word in arguments if not word.startswith("-")), ""))
     parts = (word.partition("=") for word in arguments)
     words = [
         [name, value] if name in several and equals else [name + equals + value] for name, equals, value in parts
@@ -162,6 +196,23 @@ def with_options_repeated(arguments: list[str]) -> list[str]:
         option, waiting = (word, True) if word in several else ("", False)
         result += [] if waiting else [word]
     return result + ([option] if waiting else [])
+
+
+def options_of_several(command: str) -> Mapping[str, Callable[[str], bool]]:
+    """The options of a command that take several values, and what is one of them."""
+    return {**SEVERAL, **SEVERAL_OF.get(command, {})}
+
+
+def with_shell(arguments: list[str], in_use: Callable[[], str]) -> list[str]:
+    """`--show-completion` as `--show-completion bash`, if that is the shell in use and no other is named.
+
+    >>> with_shell(["--show-completion"], lambda: "fish"), with_shell(["--show-completion", "zsh"], lambda: "fish")
+    (['--show-completion', 'fish'], ['--show-completion', 'zsh'])
+    """
+    option = arguments[0] if arguments else ""
+    if option in ("--show-completion", "--install-completion") and len(arguments) == 1:
+        return [option, in_use()]
+    return arguments
 
 
 def _is_number(word: str) -> bool:

@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from promask import offers
+from promask.headings import count
 from promask.options import Data, Json, setting, with_reading
-from promask.terminal import count, output, print_json, progress_bar, warnings_as_sentences
+from promask.terminal import output, print_json, progress_bar, warnings_as_sentences
 
 if TYPE_CHECKING:
     from promask.segmentation.network import SegmentationNetwork
 
-app = typer.Typer(help="Train networks that find structures in images.")
+app = typer.Typer(
+    help="""Train networks that find structures in images.
+
+    Examples:
+      promask segment train cardiac --preset small --out unet.safetensors
+      promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
+    """
+)
 
 
 @app.command()
@@ -35,7 +44,12 @@ def train(
         ),
     ] = False,
     preset: Annotated[
-        str, typer.Option(metavar="default|small", help="small: a minute, for a first try.")
+        str,
+        typer.Option(
+            metavar="default|small",
+            help="small: a minute, for a first try.",
+            autocompletion=offers.one_of(offers.TRAINING_PRESETS),
+        ),
     ] = "default",
     epochs: Annotated[
         int | None, setting("N", "Times that every image is seen, at most.", "20; small: 10")
@@ -47,7 +61,10 @@ def train(
 ) -> None:
     """Train a U-Net on fully sampled images, by patient split into training, validation and test.
 
-    Example: promask segment train cardiac --preset small --out unet.safetensors
+    Examples:
+      promask segment train cardiac --preset small --out unet.safetensors
+      promask segment train scans.npz --classes heart=1 --out unet.safetensors
+      promask segment train brats:ROOT --epochs 5 --json --out tumour.safetensors
     """
     from promask.segmentation.network import check_network_file
     from promask.training.train import train as train_network

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from promask.headings import METRICS
-from promask.terminal import count, output, print_json
+from promask.headings import METRICS, count
+from promask.terminal import output, print_json
 
 if TYPE_CHECKING:
     from promask.experiments.scores import Comparison
@@ -20,19 +20,14 @@ COLUMNS = (
     *((name, metric.heading, metric.style, metric.style) for name, metric in METRICS.items()),
 )
 """The columns of a table of masks: name, heading, and how values and their spread are written."""
-PLAIN = {
-    "energy": "largest energy",
-    "centre": "the central block",
-    "mse": "what is learned for the squared error",
-    "start": "the start",
-    "zero-filled": "what is learned for zero-filling",
-}
-"""The masks that a learned one is compared with at the end."""
+OVERLAP = (("dice", "Dice", ".4f", ".4f"), ("iou", "IoU", ".4f", ".4f"))
 PIXEL_STD = ("pixel_std", "pixel ±", ".2%", "")
 
 
 def show_run(run: "Run", out: Path, as_json: bool) -> None:
-    """What was learned, how good it is, and where it lies."""
+    """What was learned, how good it is beside other masks, and where it lies."""
+    from promask.report import wording
+
     about, distribution, evaluation = run.about, run.distribution, run.about["evaluation"]
     if as_json:
         summary = {
@@ -44,26 +39,31 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
             "stopped": run.history["stopped"],
             "plain": about.get("plain"),
             "evaluation": evaluation,
+            "compared": about["compared"],
         }
         print_json(summary)
         return
     noun = "volume" if run.config.volumes else "image"
-    held_out = "held out" if evaluation["part"] != about["data"]["part"] else "the same that it was learned from"
-    output.print(*quality_tables({"learned": evaluation}), sep="\n")
+    compared = about["compared"]
+    if compared["images"] < evaluation["images"]:  # the others were measured on some of them
+        output.print(metrics_table({"promask": evaluation}), "")
+    output.print(metrics_table(compared["masks"], columns_of(compared["masks"]["promask"])))
+    if "classes" in evaluation:
+        output.print("", overlap_table("promask", evaluation), sep="\n")
+    output.print(wording.how_compared(run, compared))
     data = about["data"]
     size = " x ".join(map(str, data["shape"][1:] if data["shape"][0] == 1 else data["shape"]))
     subjects = f" of {count(data['groups'], 'subject')}" if data["groups"] > 1 else ""
     output.print(
         f"Learned from {count(data['images'], noun)}{subjects}, {size}, in {about['seconds']:.1f} s, "
         f"{distribution.budget} of {distribution.pattern.units} units; "
-        f"measured on {count(evaluation['images'], noun)}, {held_out}, {evaluation['recon']}."
+        f"measured on {count(evaluation['images'], noun)}, {wording.seen(run)}, {evaluation['recon']}."
     )
     stopped = [step for step in run.history["stopped"] if step is not None]
     if stopped:
         output.print(f"Stopped after {max(stopped)} of {run.config.steps} steps: the mask no longer changed.")
     if about.get("plain"):
-        judged = "the validation part" if data.get("validation") else "the images to learn from"
-        output.print(f"The mask is that of {PLAIN[about['plain']]}: on {judged}, what was learned is not better.")
+        output.print(wording.instead(run))
     if run.config.finetune and run.network is None:
         output.print("The network that was trained on is not better on the validation part: the given one stays.")
     output.print(f"The run is in {out}: open {out / 'report.html'}")
@@ -122,7 +122,7 @@ def comparison_tables(comparison: "Comparison") -> "Iterator[Table | str]":
             for row, of_row in entries.rows_with_full(comparison, acceleration, of_group):
                 cells = [Text(str(entry), style="bold" if entry.best else "") for entry in of_row.values()]
                 table.add_row(row.method, entries.achieved(row), *cells, entries.seconds(row), entries.masks(row))
-            yield from (_uncut(table), "")
+            yield from (fitted(table), "")
     yield " ".join(notes(comparison))
     gained = advantages(comparison)
     for method in dict.fromkeys(each.method for each in gained):
@@ -131,9 +131,14 @@ def comparison_tables(comparison: "Comparison") -> "Iterator[Table | str]":
             style = {True: "green", False: "red", None: ""}[each.better]
             about = (entries.factor(each.acceleration), each.other, metrics[each.metric].title)
             table.add_row(*about, Text(entries.difference(each, metrics), style=style))
-        yield from ("", _uncut(table))
+        yield from ("", fitted(table))
     if gained:
         yield from ("", about_differences(comparison), "")
+
+
+def columns_of(row: Mapping[str, Any]) -> Sequence[tuple[str, str, str, str]]:
+    """The columns of a table of masks, with those of a network where there is one."""
+    return (*COLUMNS, *(column for column in OVERLAP if column[0] in row))
 
 
 def _table(first: str, *others: str) -> Table:
@@ -143,10 +148,18 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def _uncut(table: Table) -> Table:
-    """As wide as it must be, on a terminal of any width."""
+def fitted(table: Table) -> Table:
+    """As wide as it must be; on a terminal that is narrower, each row is a list of its own."""
     table.width = output.measure(table, options=output.options.update(width=1000)).maximum
-    return table
+    if not output.is_terminal or table.width <= output.width or len(table.columns) < 2:
+        return table
+    first, *others = table.columns
+    tall = Table(str(first.header), "", box=None, pad_edge=False)
+    for row, *cells in zip(first.cells, *(column.cells for column in others), strict=True):
+        tall.add_row(row, "")
+        for column, cell in zip(others, cells, strict=True):
+            tall.add_row(Text("  ").append_text(Text(str(column.header))), cell)
+    return tall
 
 
 def quality_tables(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
@@ -170,7 +183,7 @@ def overlap_table(name: str, summary: Mapping[str, Any]) -> Table:
             cells += ["-" if value is None else f"{value:.4f}" for value in (found, full)]
             cells.append(f"{found / full:.1%}" if full else "-")
         table.add_row(of, *cells)
-    return table
+    return fitted(table)
 
 
 def metrics_table(
@@ -186,4 +199,4 @@ def metrics_table(
             spread = f" ± {row[f'{key}_spread']:{of_spread}}" if row.get(f"{key}_spread") is not None else ""
             cells.append("-" if row[key] is None else f"{row[key]:{style}}{spread}")
         table.add_row(name, *cells)
-    return table
+    return fitted(table)

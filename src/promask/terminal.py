@@ -1,83 +1,38 @@
-"""The terminal: consoles, progress bars, warnings as sentences, and JSON."""
+"""The terminal: consoles, what is said while a command works, and JSON."""
 
 import json
+import math
+import os
+import shlex
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from promask.errors import InputWarning
+from promask.headings import count
 
 if TYPE_CHECKING:
-    from promask.learning.loop import Progress
-    from promask.training.fit import Epoch
+    from promask.bars import Callbacks
 
-# Names of files may hold square brackets, which would be taken for markup.
-output = Console(soft_wrap=True, highlight=False, markup=False)
-messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+# Names of files may hold square brackets, which would be taken for markup, or :heart:, for a picture of one.
+output = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 OnCell = Callable[[int, int, str], None]
 """Told how many cells of a comparison are done, how many there are, and which was the last."""
 
 
-@dataclass(frozen=True)
-class Callbacks:
-    """What the library calls while it works."""
-
-    on_step: "Callable[[Progress], None]"
-    on_file: Callable[[int, int], None]
-    on_cell: "OnCell"
-    on_image: Callable[[int, int], None]
-    on_epoch: "Callable[[Epoch], None]"
-    on_batch: Callable[[int, int], None]
-
-
 @contextmanager
 def progress_bar() -> "Iterator[Callbacks]":
-    """Bars on the terminal for files that are made ready and for steps, and nothing in a pipe."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    """Bars on the terminal for whatever takes time, and nothing in a pipe."""
+    from promask.bars import bars
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-        files = bar.add_task("Reading files", total=None, note="", visible=False)
-        cells = bar.add_task("Comparing", total=None, note="", visible=False)
-        images = bar.add_task("Reconstructing", total=None, note="", visible=False)
-        steps = bar.add_task("Learning", total=None, note="", visible=False)
-        batches = bar.add_task("Training", total=None, note="", visible=False)
-
-        def on_file(done: int, total: int) -> None:
-            bar.update(files, completed=done, total=total, visible=done < total)
-
-        def on_step(progress: "Progress") -> None:
-            total = progress.steps * progress.members
-            done = progress.member * progress.steps + progress.step
-            note = f"loss {progress.loss:.3g}  budget {progress.budget:.0f}"
-            bar.update(steps, completed=done, total=total, note=note, visible=True)
-
-        def on_cell(done: int, total: int, name: str) -> None:
-            bar.update(cells, completed=done, total=total, note=name, visible=True)
-
-        def on_image(done: int, total: int) -> None:
-            bar.update(images, completed=done, total=total, visible=True)
-
-        def on_epoch(epoch: "Epoch") -> None:
-            note = f"epoch {epoch.epoch} of {epoch.epochs}  loss {epoch.loss:.3g}  Dice {epoch.dice:.3f}"
-            bar.update(batches, note=note)
-
-        def on_batch(done: int, total: int) -> None:
-            bar.update(batches, completed=done, total=total, visible=True)
-
-        yield Callbacks(on_step, on_file, on_cell, on_image, on_epoch, on_batch)
+    with bars(messages) as callbacks:
+        yield callbacks
 
 
 @contextmanager
@@ -123,15 +78,36 @@ def warnings_as_sentences() -> "Iterator[None]":
         yield
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun.
+_typed: list[str] = []
 
-    >>> count(1, "image"), count(3, "image")
-    ('1 image', '3 images')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+def keep_typed(words: Sequence[str]) -> None:
+    """Keep the words of the command line, for `as_typed`."""
+    _typed[:] = words
+
+
+def as_typed() -> str:
+    """The command line, as it can be given to a shell again."""
+    return shlex.join(["promask", *_typed])
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """One object on one line."""
-    output.print(json.dumps(content))
+    """One object on one line; numbers that JSON does not have are null."""
+    output.print(json.dumps(_with_null(content), allow_nan=False))
+
+
+def _with_null(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _with_null(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_with_null(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def write(text: str) -> None:
+    """Text for another program, such as a shell, as it is."""
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes there
+        sys.exit(1)
