@@ -1,0 +1,121 @@
+"""What the process of a job does: exactly what `promask learn` does, telling how it goes."""
+
+import base64
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from promask.errors import InputWarning
+from promask.fourier import centred
+from promask.learn_and_report import learn_and_report
+from promask.learning.loop import Progress
+from promask.learning.run import Run
+from promask.studio.processes import Say
+
+BETWEEN = 0.1
+"""Seconds between two pictures of the probabilities."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be learned: DATA as on the command line, the folder for the run, and settings of `Config`."""
+
+    data: str
+    out: Path
+    command: str
+    settings: Mapping[str, Any]
+
+
+class Reporter:
+    """Tells of steps, not too often: their losses, and the probabilities as a picture of 8 bits."""
+
+    def __init__(self, say: Say) -> None:
+        self.say = say
+        self.began: float | None = None
+        self.last = 0.0
+        self.losses: list[float] = []
+        self.done = 0
+
+    def on_step(self, progress: Progress) -> None:
+        """Called by the loop after every step."""
+        now = time.perf_counter()
+        self.began = now if self.began is None else self.began
+        self.losses.append(progress.loss)
+        self.done = progress.member * progress.steps + progress.step
+        if now - self.last < BETWEEN and progress.step < progress.steps:
+            return
+        self.last = now
+        shown = progress.probabilities.detach().cpu()
+        content = {
+            "done": self.done,
+            "total": progress.members * progress.steps,
+            "budget": progress.budget,
+            "seconds": now - self.began,
+            "losses": self.losses,
+            "units": picture(centred(shown, shown.ndim)),
+        }
+        self.losses = []
+        self.say("step", content)
+
+    def on_file(self, done: int, total: int) -> None:
+        """Called while files are made ready."""
+        self.say("file", {"done": done, "total": total})
+
+    def on_mask(self, done: int, total: int) -> None:
+        """Called while the mask and those that it is compared with are measured."""
+        self.say("mask", {"done": done, "total": total})
+
+
+def picture(units: torch.Tensor) -> dict[str, Any]:
+    """Centred probabilities as bytes in text: 0 for never, 255 for always.
+
+    >>> picture(torch.tensor([0.0, 0.5, 1.0]))
+    {'shape': [3], 'bytes': 'AID/'}
+    """
+    whole = (units * 255).round().to(torch.uint8).contiguous()
+    return {"shape": list(whole.shape), "bytes": base64.b64encode(whole.numpy().tobytes()).decode()}
+
+
+def learn(order: Order, say: Say) -> dict[str, Any]:
+    """Learn, measure, and write the run folder and its report; returns what the page says of the result."""
+    reporter = Reporter(say)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", InputWarning)
+        warnings.showwarning = lambda message, *_, **__: say("warning", str(message))
+        run = learn_and_report(
+            order.data,
+            order.out,
+            "default",
+            reporter.on_step,
+            reporter.on_file,
+            reporter.on_mask,
+            command=order.command,
+            **order.settings,
+        )
+    last = {"done": reporter.done, "losses": reporter.losses, "units": picture(run.probabilities)}
+    say("step", {**last, "shape": list(run.distribution.pattern.shape)})
+    return summary(run)
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """What the page says of a run."""
+    data, evaluation = run.about["data"], run.about["evaluation"]
+    stopped = [step for step in run.history["stopped"] if step is not None]
+    return {
+        "acceleration": run.acceleration,
+        "units": run.distribution.pattern.units,
+        "budget": run.distribution.budget,
+        "seconds": run.about["seconds"],
+        "plain": run.about.get("plain"),
+        "stopped": max(stopped) if stopped else None,
+        "steps": run.config.steps,
+        "images": data["images"],
+        "held_out": evaluation["part"] != data["part"],
+        "evaluation": {name: evaluation[name] for name in ("psnr", "ssim", "nmse", "images", "recon")},
+    }

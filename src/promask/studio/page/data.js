@@ -1,0 +1,124 @@
+// The data: a built-in set, or files that are sent to the server and become a folder there.
+const source = { data: "brain", upload: null, description: null, asked: 0 };
+
+function chooseBuiltIn(name) {
+  Object.assign(source, { data: name, upload: null, name });
+  at("own").hidden = true;
+  return describe(`/api/data/${encodeURIComponent(name)}`, name);
+}
+
+async function describe(path, name) {
+  const turn = ++source.asked;
+  source.description = null;
+  at("data-error").textContent = "";
+  at("about-data").textContent = "Looking at the data …";
+  document.dispatchEvent(new Event("source"));
+  try {
+    const description = await call("GET", path);
+    if (turn !== source.asked) return; // something else was chosen since
+    source.description = description;
+    showDescription(description, name);
+  } catch (error) {
+    if (turn !== source.asked) return;
+    failData(error);
+  }
+  document.dispatchEvent(new Event("source"));
+}
+
+function failData(error) {
+  at("about-data").textContent = "";
+  at("data-error").textContent = error.message;
+  at("picture").hidden = true;
+  at("caption").textContent = "";
+}
+
+function showDescription(about, name) {
+  const size = about.shape.join(" × ") + (about.channels > 1 ? `, ${about.channels} channels` : "");
+  const subjects = about.subjects ? ` of ${count(about.subjects, "subject")}` : "";
+  const held = about.held_out ? `${about.held_out} of them are held out to measure the mask.` : "The mask is measured on the same images: the data tell no subjects.";
+  at("about-data").textContent = `${count(about.images, "image")}${subjects}, ${size}. ${held}`;
+  at("picture").src = about.picture;
+  at("picture").alt = `The image in the middle of ${name}`;
+  at("picture").hidden = false;
+  at("caption").textContent = `The image in the middle of ${name}.`;
+  if (at("going").hidden) show("data");
+}
+
+async function takeFiles(files) {
+  files = [...files];
+  if (!files.length) return;
+  const turn = ++source.asked;
+  Object.assign(source, { data: null, upload: null, description: null });
+  at("data-error").textContent = "";
+  at("own").hidden = false;
+  at("own").textContent = files.length === 1 ? files[0].name : `${files.length} files of yours`;
+  at("data").value = "";
+  document.dispatchEvent(new Event("source"));
+  try {
+    checkFiles(files);
+    const { upload } = await call("POST", "/api/uploads");
+    for (const [n, file] of files.entries()) {
+      at("about-data").textContent = `Sending ${file.name} (${n + 1} of ${files.length}) …`;
+      await call("PUT", `/api/uploads/${upload}/${encodeURIComponent(file.name)}`, file);
+      if (turn !== source.asked) return;
+    }
+    Object.assign(source, { upload, name: at("own").textContent });
+  } catch (error) {
+    if (turn === source.asked) failData(error);
+    return;
+  }
+  remember("source", { upload: source.upload, name: source.name });
+  await describe(`/api/uploads/${source.upload}`, source.name);
+}
+
+// What the server would refuse is not sent at all.
+function checkFiles(files) {
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  if (files.length > known.mostFiles) throw new Error(`These are more than ${known.mostFiles} files: use promask learn for them.`);
+  if (size > known.limit) throw new Error(`These are ${(size / 1e6).toFixed(0)} MB, more than the ${known.megabytes} MB of this studio: start it with a larger --limit, or use promask learn.`);
+  for (const file of files) {
+    if (!known.endings.some((ending) => file.name.toLowerCase().endsWith(ending))) {
+      throw new Error(`${file.name} is not a file that promask reads: its name must end with ${known.endings.join(", ")}.`);
+    }
+  }
+}
+
+// Of a folder that is dropped, the files that promask reads.
+async function filesIn(entry) {
+  if (entry.isFile) return [await new Promise((done, fail) => entry.file(done, fail))];
+  const reader = entry.createReader();
+  const found = [];
+  for (;;) {
+    const some = await new Promise((done, fail) => reader.readEntries(done, fail));
+    if (!some.length) break;
+    for (const inner of some) found.push(...await filesIn(inner));
+  }
+  return found.filter((file) => known.endings.some((ending) => file.name.toLowerCase().endsWith(ending)));
+}
+
+async function takeDropped(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry && item.webkitGetAsEntry()).filter(Boolean);
+  if (!entries.some((entry) => entry.isDirectory)) return takeFiles(transfer.files);
+  const found = (await Promise.all(entries.map(filesIn))).flat();
+  if (!found.length) return failData(new Error("The folder holds no file that promask reads."));
+  return takeFiles(found);
+}
+
+at("data").addEventListener("change", () => {
+  remember("source", { data: at("data").value });
+  chooseBuiltIn(at("data").value);
+});
+at("files").addEventListener("change", () => {
+  takeFiles(at("files").files);
+  at("files").value = ""; // the same file may be chosen again
+});
+addEventListener("dragover", (event) => {
+  event.preventDefault();
+  at("dropping").hidden = false;
+});
+addEventListener("dragleave", (event) => { if (!event.relatedTarget) at("dropping").hidden = true; });
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  at("dropping").hidden = true;
+  takeDropped(event.dataTransfer);
+});

@@ -1,0 +1,82 @@
+// The settings: what will be asked for, checked by the server at every change.
+const LEAST = 2, MOST = 32;
+const wanted = (name) => document.querySelector(`input[name=${name}]:checked`).value;
+
+// Fields that are left empty stay as they are on the command line.
+function wish() {
+  const result = source.upload ? { upload: source.upload } : { data: source.data };
+  result.acceleration = at("acceleration").valueAsNumber;
+  result.pattern = wanted("pattern");
+  result.loss = wanted("loss");
+  result.recon = at("recon").value;
+  if (result.pattern === "1d" && at("axis").value !== "") result.axis = Number(at("axis").value);
+  if (at("skip_bad").checked) result.skip_bad = true;
+  for (const name of ["coils", "centre", "steps", "seed"]) {
+    if (at(name).value !== "") result[name] = at(name).valueAsNumber;
+  }
+  return result;
+}
+
+const checking = { timer: 0, turn: 0 };
+
+function checkSoon() {
+  at("axis-row").hidden = wanted("pattern") !== "1d";
+  clearTimeout(checking.timer);
+  checking.timer = setTimeout(check, 80);
+}
+
+async function check() {
+  const turn = ++checking.turn;
+  if (!source.upload && !source.data) {
+    at("budget").textContent = at("settings-error").textContent = "";
+    showCommand("");
+    mayLearn();
+    return;
+  }
+  let found = { command: "", budget: null }, problem = "";
+  try {
+    found = await call("POST", "/api/check", wish());
+  } catch (error) {
+    problem = error.message;
+  }
+  if (turn !== checking.turn) return;
+  at("settings-error").textContent = problem;
+  showCommand(found.command);
+  const noun = wanted("pattern") === "1d" ? "line" : "location";
+  at("budget").textContent = found.budget ? `${found.budget.acquired} of ${count(found.budget.units, noun)} are acquired.` : "";
+  mayLearn();
+}
+
+// An option and its value stay on one line.
+function showCommand(text) {
+  const pieces = text.split(/ (?=--)/).map((piece) => Object.assign(document.createElement("span"), { textContent: piece }));
+  at("command").replaceChildren(...pieces.flatMap((piece, n) => (n ? [" ", piece] : [piece])));
+}
+
+function mayLearn() {
+  at("learn").disabled = !source.description || at("settings-error").textContent !== "" || job.running;
+}
+
+const toSlider = (value) => Math.log(value / LEAST) / Math.log(MOST / LEAST);
+const fromSlider = (place) => LEAST * (MOST / LEAST) ** place;
+const rounded = (value) => (value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
+
+at("acceleration-slider").addEventListener("input", () => {
+  at("acceleration").value = rounded(fromSlider(at("acceleration-slider").valueAsNumber));
+  checkSoon();
+});
+at("acceleration").addEventListener("input", () => {
+  at("acceleration-slider").value = toSlider(at("acceleration").valueAsNumber || LEAST);
+});
+at("settings").addEventListener("input", checkSoon);
+document.addEventListener("source", check);
+at("copy").addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(at("command").textContent);
+    at("copy").textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(at("command"));
+    at("copy").textContent = "Ctrl-C";
+  }
+  setTimeout(() => { at("copy").textContent = "Copy"; }, 1500);
+});

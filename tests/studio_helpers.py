@@ -1,0 +1,122 @@
+"""A studio that answers, and what its processes are told to do in tests."""
+
+import io
+import json
+import os
+import signal
+import threading
+import time
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from promask.studio.server import Server
+from promask.studio.studio import Studio
+
+LONG = {"acceleration": 4, "recon": "cs", "steps": 100_000}
+"""A job that goes on for longer than any test."""
+
+
+@contextmanager
+def serving(**settings):
+    """A studio, and its server on a free port; both are gone afterwards, with everything that they started."""
+    studio = Studio(threads=1, **settings)
+    server = Server(studio)
+    thread = threading.Thread(target=server.run_until_told)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.handle_exit(signal.SIGTERM, None)
+        thread.join(20)
+        assert not thread.is_alive()
+        assert not studio.folder.exists()
+
+
+@contextmanager
+def calling(server):
+    """A client that has the token."""
+    base, _, token = server.url.partition("/?token=")
+    with httpx.Client(base_url=base, headers={"X-Promask-Token": token}, timeout=60) as client:
+        yield client
+
+
+def images_file(path, count=6, size=24, seed=0):
+    """A small file of images of three subjects."""
+    generator = np.random.default_rng(seed)
+    blobs = np.exp(-(np.linspace(-2, 2, size)[:, None] ** 2) - np.linspace(-1, 3, size) ** 2)
+    images = blobs + 0.1 * generator.random((count, size, size))
+    subjects = [f"subject {n * 3 // count}" for n in range(count)]
+    np.savez(path, image=images.astype(np.float32), subject=subjects)
+    return path
+
+
+def sent(client, *paths):
+    """The id of an upload of these files."""
+    upload = client.post("/api/uploads").json()["upload"]
+    for path in paths:
+        answer = client.put(f"/api/uploads/{upload}/{path.name}", content=path.read_bytes())
+        assert answer.status_code == 201, answer.text
+    return upload
+
+
+def asked(client, **wish):
+    """A job that the studio accepted."""
+    answer = client.post("/api/jobs", json=wish)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def events_of(client, job):
+    """What the page is told, from now to the end."""
+    with client.stream("GET", f"/api/jobs/{job}/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        return [json.loads(line[5:]) for line in answer.iter_lines() if line.startswith("data:")]
+
+
+def run_of(client, job):
+    """The files of a run, by their names, from the zip of the whole."""
+    archive = zipfile.ZipFile(io.BytesIO(client.get(f"/api/jobs/{job}/run.zip").content))
+    return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+
+def until(condition, seconds=20):
+    """Wait for something to become true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
+
+
+def is_alive(pid):
+    """Whether there is such a process; one that has ended and waits for its parent does not count."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def stubborn(order, say):
+    """Does not end when it is asked to."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say("ready", os.getpid())
+    time.sleep(600)
+
+
+def killed(order, say):
+    """Ends without a word."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def failing(order, say):
+    """Fails with whatever it is given."""
+    raise order
+
+
+def talking(order, say):
+    """Tells where it is."""
+    say("folder", str(Path.cwd()))
+    return order
