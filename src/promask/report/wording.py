@@ -1,6 +1,7 @@
 """The sentences and key figures of a report."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from promask.config import EXCHANGE, SHAPE
@@ -30,7 +31,17 @@ promask export . --out ../mask.csv                # the order of phase encodes
 
 def title(run: Run) -> str:
     """What the report is of."""
-    return f"x{run.acceleration:.4g} mask for {run.about['data']['source']}"
+    return f"x{run.acceleration:.4g} mask for {short(run.about['data']['source'])}"
+
+
+def short(source: str) -> str:
+    """Data without the place where they lie, which the table at the end tells.
+
+    >>> short("scans/knee.npz"), short("acdc:data/ACDC/"), short("brain")
+    ('knee.npz', 'acdc:ACDC', 'brain')
+    """
+    kind, colon, place = source.rpartition(":")
+    return f"{kind}{colon}{Path(place).name or place}"
 
 
 def lead(run: Run) -> str:
@@ -94,7 +105,8 @@ def notes(run: Run, evidence: Evidence | None) -> Iterator[str]:
     told = {
         SAME: "Nothing was held out: the mask is measured on the images that it was learned from.",
         SOME: "The mask was learned from some of the images that it is measured on.",
-        OTHER: f"The mask is measured on {_source(run)}, and was learned from {run.about['data']['source']}.",
+        OTHER: f"The mask is measured on {short(_source(run))}, and was learned from "
+        f"{short(run.about['data']['source'])}.",
     }
     if run.about.get("evaluation") and _relation(run) in told:
         yield told[_relation(run)]
@@ -217,7 +229,7 @@ def seen(run: Run) -> str:
     return {
         SAME: "the same that it was learned from",
         SOME: "some of which it was learned from",
-        OTHER: f"of {_source(run)}",
+        OTHER: f"of {short(_source(run))}",
     }.get(_relation(run), "held out")
 
 
