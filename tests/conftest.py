@@ -69,7 +69,9 @@ def browser():
     if place is None:
         pytest.skip("There is no Chromium on this machine: install it to try the pages in a browser.")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        started = playwright.chromium.launch(
+            executable_path=place, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield started
         started.close()
 
