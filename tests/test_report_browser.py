@@ -192,3 +192,15 @@ def test_everything_can_be_reached_by_tab(page):
         "copy",
     }
     assert wanted <= reached
+
+
+def test_a_report_in_a_hidden_frame_is_drawn_when_it_is_shown(tab, written):
+    tab.goto("about:blank")
+    tab.set_content('<iframe id="frame" style="display: none; width: 900px; height: 700px"></iframe>')
+    tab.evaluate("text => { document.getElementById('frame').srcdoc = text; }", written[2].read_text())
+    frame = tab.frame_locator("#frame")
+    frame.locator("html[data-ready=yes]").wait_for(state="attached")
+    assert frame.locator("#histogram rect").count() == 0
+    tab.evaluate("document.getElementById('frame').style.display = 'block'")
+    frame.locator("#histogram rect").first.wait_for()
+    assert frame.locator("#curve path.loss").count() == 1

@@ -173,8 +173,7 @@
       at("slices-note").textContent = shown < all ? `The first ${shown} of ${all} rows in this order; the CSV file has all of them.` : "";
     });
     at("metric").addEventListener("change", () => histogram(columns, rows));
-    histogram(columns, rows);
-    addEventListener("resize", () => histogram(columns, rows));
+    whenSized(at("histogram"), () => histogram(columns, rows));
     at("csv").addEventListener("click", () => {
       const quoted = (value) => value === null ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
       const lines = [columns.map((column) => column.title), ...rows].map((row) => row.map(quoted).join(","));
@@ -201,6 +200,11 @@
     draw(svg, "path", { class: "axis", fill: "none", d: `M${BOX.left} ${BOX.top}V${BOX.top + h}H${BOX.left + w}` });
     return { x: (share) => BOX.left + share * w, y: (share) => BOX.top + (1 - share) * h, w, h };
   };
+  // Charts fill their place, and are drawn when it has a size: a report may be opened in a frame that is hidden.
+  const whenSized = (svg, plot) => new ResizeObserver(() => {
+    const { width, height } = svg.getBoundingClientRect();
+    if (width > BOX.left + BOX.right && height > BOX.top + BOX.bottom) plot();
+  }).observe(svg);
   const short = (value) => Number(value.toPrecision(3)).toString();
 
   const histogram = (columns, rows) => {
@@ -298,6 +302,5 @@
   if (content.compared) showCompared();
   if (content.slices) showSlices();
   if (content.trajectory) showFilm();
-  curve();
-  addEventListener("resize", curve);
+  whenSized(at("curve"), curve);
 })();
