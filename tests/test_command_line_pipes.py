@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 
 from promask import bars
-from promask.learning.loop import Progress
+from promask.learning.progress import Progress
 from promask.showing import metrics_table
 from promask.terminal import as_typed, keep_typed, print_json
 

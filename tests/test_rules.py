@@ -32,7 +32,7 @@ def test_adam_is_torchs():
     gradients = 1e-6 * torch.randn(20, 50, generator=seeded(), dtype=torch.float64)
     parameter = torch.nn.Parameter(torch.full((50,), 0.5, dtype=torch.float64))
     optimiser = torch.optim.Adam([parameter], lr=0.01)
-    ours, theta = Adam(0.01), parameter.data.clone()
+    ours, theta = Adam(0.01, parameter.data), parameter.data.clone()
     for gradient in gradients:
         parameter.grad = gradient.clone()
         optimiser.step()

@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from promask.errors import InputError
-from promask.learning.loop import Progress
+from promask.learning.progress import Progress
 from promask.studio import processes
 from promask.studio import studio as studio_module
 from promask.studio.describing import picture_of

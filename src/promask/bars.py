@@ -12,7 +12,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from promask.learning.loop import Progress
+    from promask.learning.progress import Progress
     from promask.training.fit import Epoch
 
 
@@ -29,7 +29,7 @@ class Callbacks:
 
 
 @contextmanager
-def bars(console: Console) -> Iterator[Callbacks]:
+def bars(console: Console, shown: bool = True) -> Iterator[Callbacks]:
     """A line for each stage while it lasts, and one that moves between them; nothing in a pipe."""
     columns = (
         TextColumn("{task.description}"),
@@ -38,7 +38,7 @@ def bars(console: Console) -> Iterator[Callbacks]:
         TextColumn("{task.fields[note]}"),
         TimeLeft(),
     )
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
 
         def add(name: str, visible: bool = False) -> TaskID:
             return bar.add_task(name, total=None, note="", ends=None, visible=visible)

@@ -2,7 +2,11 @@
 
 import os
 import shlex
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +16,7 @@ from typer.exceptions import TyperException
 from promask.compare_cli import baseline, compare
 from promask.completion import VARIABLE, answer
 from promask.completion_scripts import install, script, shell_in_use
-from promask.errors import InputError
+from promask.errors import InputError, LostProcessError
 from promask.figure_cli import app as figure
 from promask.files_cli import cache, export
 from promask.helping import HELP, laid_out
@@ -29,6 +33,7 @@ from promask.terminal import (
     messages,
     output,
     progress_bar,
+    speaks,
     warnings_as_sentences,
     write,
 )
@@ -38,7 +43,7 @@ app = typer.Typer(
 )
 app.add_typer(segment, name="segment")
 app.add_typer(figure, name="figure")
-INTERRUPTED, READER_GONE = 130, 141
+INTERRUPTED, READER_GONE, TERMINATED = 130, 141, 143
 """As shells have it: 128 and the number of the signal."""
 
 
@@ -113,7 +118,8 @@ def main(arguments: list[str] | None = None) -> None:
             write(answer(parser, os.environ))
             sys.exit(0)
         words = [word for word in words if word != "--debug"]
-        status = parser(words, prog_name="promask", standalone_mode=False) or 0
+        with ending_in_order():
+            status = parser(words, prog_name="promask", standalone_mode=False) or 0
     except (InputError, TyperException) as error:
         text = sentence(error, words) if isinstance(error, TyperException) else str(error)
         status = _fail(text, 2, debug)
@@ -121,11 +127,29 @@ def main(arguments: list[str] | None = None) -> None:
         status = INTERRUPTED
     except SystemExit as stop:
         status = READER_GONE if isinstance(stop.__context__, BrokenPipeError) else stop.code
+    except LostProcessError as error:
+        status = _fail(str(error), 1, debug) if speaks() else 1
     except (OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         status = _fail(str(error).partition("\n")[0] or type(error).__name__, 1, debug)
-    if status == INTERRUPTED:
+    if status in (INTERRUPTED, TERMINATED) and speaks():
         messages.print("promask: Interrupted.")
     sys.exit(status)
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Hear a polite request to end, as schedulers send it when time is up, as the interrupt key is heard."""
+
+    def end(*_: object) -> None:
+        sys.exit(TERMINATED)
+
+    in_main = threading.current_thread() is threading.main_thread()  # only there can it be said
+    before = signal.signal(signal.SIGTERM, end) if in_main else None
+    try:
+        yield
+    finally:
+        if in_main:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _fail(text: str, status: int, debug: bool) -> int:

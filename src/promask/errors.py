@@ -8,5 +8,9 @@ class InputError(ValueError):
     """
 
 
+class LostProcessError(RuntimeError):
+    """Another process, which this one cannot do without, has ended; it has said why, if it could."""
+
+
 class InputWarning(UserWarning):
     """Something about the data that was decided for the user, or left out: one sentence."""

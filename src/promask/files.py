@@ -1,5 +1,7 @@
 """Files and folders that are either whole or not there: written under a temporary name, then renamed."""
 
+import os
+import re
 import shutil
 import tempfile
 import tokenize
@@ -22,27 +24,51 @@ NUMBERS = "buifc"
 """The kinds of NumPy types that hold numbers."""
 
 
+REPLACED = ".replaced"
+"""Added to the name of a folder whose place another one is about to take."""
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write a file to; it becomes `path` if nothing goes wrong."""
+    """A temporary name beside `path` to write a file to; it becomes `path` if nothing goes wrong.
+
+    It is on the disk before it has its name: if the power fails, there is the old file or the new one.
+    """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         yield temporary
+        on_disk(temporary)
         temporary.replace(path)
+        on_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
+def on_disk(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on the disk."""
+    if path.is_dir() and os.name == "nt":  # where folders cannot be asked for it
+        return
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder`, which takes its place if nothing goes wrong."""
+    """A temporary folder beside `folder`, which takes its place if nothing goes wrong.
+
+    There is a moment in which neither has the name: whoever is killed then leaves it to `recovered`.
+    """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
-    replaced = folder.with_name(f"{temporary.name}.replaced")
+    replaced = folder.with_name(f"{temporary.name}{REPLACED}")
     temporary.mkdir()
     try:
         yield temporary
+        on_disk(temporary)
         if folder.exists():
             folder.rename(replaced)
         temporary.rename(folder)
@@ -51,7 +77,36 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         if replaced.exists() and not folder.exists():
             replaced.rename(folder)
         raise
+    on_disk(folder.parent)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+def recovered(folder: Path) -> None:
+    """Finish what a process left that was killed while it wrote `folder`: the new one takes its place, or the old.
+
+    Temporary files and folders of such a process go. To be called when it is certain that it is no longer at work.
+    """
+    folder = folder.resolve()
+    if not folder.parent.is_dir():
+        return
+    ours = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{32}}")
+    temporaries = [path for path in folder.parent.iterdir() if ours.fullmatch(path.name)]
+    replaced = [path for path in folder.parent.iterdir() if ours.fullmatch(path.name.removesuffix(REPLACED))]
+    for old in replaced:
+        if old not in temporaries and not folder.exists():
+            new = old.with_name(old.name.removesuffix(REPLACED))
+            (new if new.exists() else old).rename(folder)
+    for path in (*temporaries, *replaced):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+    if folder.is_dir():
+        for path in [path for path in folder.iterdir() if is_temporary(path.name)]:
+            path.unlink()
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file has a name of `replacing`."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{32}", name) is not None
 
 
 def save_array(path: Path, array: torch.Tensor) -> None:

@@ -1,5 +1,7 @@
 """The command that learns a mask."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +11,7 @@ from promask import offers
 from promask.offers import one_of
 from promask.options import Axis, Data, Iterations, Json, Part, Recon, Regularisation, axes, setting, with_reading
 from promask.showing import show_run
-from promask.terminal import as_typed, progress_bar, warnings_as_sentences
+from promask.terminal import as_typed, messages, progress_bar, speaks, warnings_as_sentences
 
 
 @with_reading
@@ -106,11 +108,20 @@ def learn(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="JSON of settings, or a run.json; options come first.")
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", metavar="", help="Go on with a run that was interrupted or killed, from its checkpoint."
+        ),
+    ] = False,
     as_json: Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
     """Learn a mask from data.
+
+    A run that was killed goes on with --resume, and ends with the same bits. With torchrun, several processes or
+    machines learn one mask together.
 
     Examples:
       promask learn brain --accel 8 --out runs/brain
@@ -120,6 +131,8 @@ def learn(
       promask learn brain --coils 8 --recon cg-sense --accel 4 --out runs/sense
       promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
       promask learn brain --config runs/brain/run.json --seed 1 --out runs/again
+      promask learn brain --accel 8 --out runs/brain --resume
+      torchrun --nproc-per-node 2 -m promask learn brain --accel 8 --out runs/brain
     """
     options = {
         "acceleration": accel,
@@ -145,14 +158,39 @@ def learn(
         "device": device,
         "part": part,
     }
-    with progress_bar() as bar, warnings_as_sentences():
+    with progress_bar() as bar, warnings_as_sentences(), saying_what_is_kept(out):
         from promask.config import read_settings
         from promask.learn_and_report import learn_and_report
+        from promask.learning.distributed import joined, restarted
 
         settings = read_settings(config) if config else {}
         settings |= {name: value for name, value in options.items() if value is not None}
         settings |= reading
-        run = learn_and_report(
-            data, out, preset, bar.on_step, bar.on_file, bar.on_image, command=as_typed(), **settings
-        )
-    show_run(run, out, as_json)
+        with joined(settings.get("device", "cpu")) as group:
+            run = learn_and_report(
+                data,
+                out,
+                preset,
+                bar.on_step,
+                bar.on_file,
+                bar.on_image,
+                command=as_typed(),
+                resume=resume or restarted(),
+                group=group,
+                **settings,
+            )
+    if speaks():
+        show_run(run, out, as_json)
+
+
+@contextmanager
+def saying_what_is_kept(out: Path) -> Iterator[None]:
+    """If learning is interrupted, say how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        from promask.learning.checkpoint import checkpoints_in
+
+        if checkpoints_in(out) and speaks():
+            messages.print(f"promask: What was learned is kept in {out}: the same command with --resume goes on.")
+        raise

@@ -31,8 +31,13 @@ def progress_bar() -> "Iterator[Callbacks]":
     """Bars on the terminal for whatever takes time, and nothing in a pipe."""
     from promask.bars import bars
 
-    with bars(messages) as callbacks:
+    with bars(messages, shown=speaks()) as callbacks:
         yield callbacks
+
+
+def speaks() -> bool:
+    """Whether this process talks to the user: of those that torchrun starts, the first."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
@@ -68,7 +73,7 @@ def warnings_as_sentences() -> "Iterator[None]":
     def show(message: object, category: object, *_: object, **__: object) -> None:
         # What is said of the data is said of every file; other warnings come again with other numbers.
         key = str(message) if category is InputWarning else category
-        if key not in shown:
+        if key not in shown and speaks():
             messages.print(f"promask: {message}")
         shown.append(key)
 

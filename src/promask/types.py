@@ -98,3 +98,16 @@ class Batch:
     """As the task wants them; None for tasks that need none."""
     maps: Maps | None = None
     """Coil maps, one for all or one for each; None: channels are no coils, or are not combined."""
+    indices: Integer[Tensor, " batch"] | None = None
+    """Which samples of the data set these are."""
+
+    def part(self, rows: slice) -> "Batch":
+        """Some of the images."""
+        return Batch(
+            self.spectra[rows],
+            self.targets[rows],
+            self.geometry,
+            None if self.labels is None else self.labels[rows],
+            self.maps if self.maps is None or len(self.maps) == 1 else self.maps[rows],
+            None if self.indices is None else self.indices[rows],
+        )

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from promask.data import Acquired, acquired, calibrated, stacked
 from promask.fourier import space_axes, spectrum
 from promask.learning.ahead import ahead
+from promask.learning.distributed import ALONE, Group
 from promask.patterns import Pattern
 from promask.recon import ZERO_FILLED, Reconstruction
 from promask.tasks import Task, needs_phase
@@ -31,13 +32,24 @@ LabelOf = Callable[[Sample], Label]
 """The label of a sample as a task wants it."""
 
 
-BatchStream = Generator[Iterator[Batch], None, None]
+@dataclass(frozen=True)
+class Piece:
+    """A part of a batch: for how many images masks are drawn, and those of them that fall to this process."""
+
+    count: int
+    rows: slice
+    batch: Batch | None
+    """The images in these rows; None if there are none."""
+
+
+BatchStream = Generator[Iterator[Piece], None, None]
 
 
 class Samples:
     """A data set made ready for the loop: spectra in FFT order and targets, on one device.
 
-    Targets are magnitudes, or, with `phase`, complex numbers.
+    Targets are magnitudes, or, with `phase`, complex numbers. Of a group of processes, each keeps all samples that
+    fit into memory, and works on its share of them.
     """
 
     def __init__(
@@ -45,11 +57,12 @@ class Samples:
         data: SampleSet,
         device: torch.device,
         label_of: LabelOf | None = None,
-        memory: int = MEMORY,
+        memory: int | None = None,
         recon: Reconstruction = ZERO_FILLED,
         phase: bool = False,
+        group: Group = ALONE,
     ) -> None:
-        self.memory = memory
+        self.memory, self.group = MEMORY if memory is None else memory, group
         self.device, self.label_of, self.recon, self.phase = device, label_of, recon, phase
         self.data = calibrated(data, recon)
         self.seconds_waited = 0.0
@@ -60,23 +73,31 @@ class Samples:
         per_number = 3 * self.like.element_size()  # a complex number and its target
         if recon.uses_maps and self.data[0].maps is not self.data[len(data) - 1].maps:
             per_number += 2 * self.like.element_size()
-        fits = len(data) * math.prod(data.shape) * per_number <= memory
+        fits = len(data) * math.prod(data.shape) * per_number <= self.memory
         self.kept = self._read_all() if fits else None
 
     @staticmethod
-    def of_task(data: SampleSet, device: torch.device, task: Task, recon: Reconstruction) -> "Samples":
+    def of_task(
+        data: SampleSet, device: torch.device, task: Task, recon: Reconstruction, group: Group = ALONE
+    ) -> "Samples":
         """With what a task needs to know of them."""
         label_of = task.label if task.needs_labels else None
-        return Samples(data, device, label_of, recon=recon, phase=needs_phase(task))
+        return Samples(data, device, label_of, recon=recon, phase=needs_phase(task), group=group)
 
     def with_recon(self, recon: Reconstruction) -> "Samples":
         """The same samples for another reconstruction."""
         if recon is self.recon:
             return self
         if type(recon) is not type(self.recon):
-            return Samples(self.data, self.device, self.label_of, self.memory, recon, self.phase)
+            return Samples(self.data, self.device, self.label_of, self.memory, recon, self.phase, self.group)
         other = copy.copy(self)  # with other settings, it has the same aim
         other.recon = recon
+        return other
+
+    def alone(self) -> "Samples":
+        """The same samples for a process that works on all of them by itself."""
+        other = copy.copy(self)
+        other.group = ALONE
         return other
 
     def __len__(self) -> int:
@@ -84,41 +105,65 @@ class Samples:
 
     def pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
         """The samples with these indices, a few at a time."""
-        return self._stream(iter([indices]))
+        return self._stream(piece for piece in indices.split(self._piece_length) if len(piece))
 
-    def batches(self, size: int, repeats: int, generator: torch.Generator) -> BatchStream:
-        """For ever: the pieces of a random batch, in which each sample comes `repeats` times."""
-        orders = index_batches(len(self), size, generator)
-        each = math.ceil(size * repeats / self._piece_length)
-        with closing(self._stream(order.repeat_interleave(repeats) for order in orders)) as pieces:
+    def shared_pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
+        """The share of this process of the samples with these indices, a few at a time."""
+        return self.pieces(indices[self.group.share(len(indices))])
+
+    def some(self, most: int) -> torch.Tensor:
+        """The indices of all samples, or of so many of them at equal distances."""
+        count = min(most, len(self))
+        return torch.arange(count) * len(self) // count
+
+    def batches(self, size: int, repeats: int, generator: torch.Generator, skipped: int = 0) -> BatchStream:
+        """For ever: the pieces of a random batch, in which each sample comes `repeats` times.
+
+        The first ones can be skipped: what follows is the same.
+        """
+        orders = islice(index_batches(len(self), size, generator), skipped, None)
+        mine = self.group.share(size * repeats)
+        plan = [
+            (len(piece), _overlap(piece, mine))
+            for piece in map(range(size * repeats).__getitem__, _slices(size * repeats, self._piece_length))
+        ]
+
+        def wanted() -> Iterator[torch.Tensor]:
+            for order in orders:
+                pieces = order.repeat_interleave(repeats).split(self._piece_length)
+                yield from (piece[rows] for piece, (_, rows) in zip(pieces, plan, strict=True) if _any(rows))
+
+        with closing(self._stream(wanted())) as stream:
             while True:
-                yield islice(pieces, each)
+                yield (Piece(count, rows, next(stream) if _any(rows) else None) for count, rows in plan)
 
     def mean_energy(self, pattern: Pattern) -> Units:
         """The mean over the data of the energy of each unit, in FFT order."""
         if pattern not in self.energies:
             total = torch.zeros(pattern.unit_shape, dtype=torch.float64, device=self.device)
-            count = min(len(self), ENERGY_SAMPLES)
-            for piece in self.pieces(torch.arange(count) * len(self) // count):
+            chosen = self.some(ENERGY_SAMPLES)
+            for piece in self.shared_pieces(chosen):
                 total += pattern.energies(piece.spectra).sum(0)
-            self.energies[pattern] = (total / count).to(self.like.dtype)
+            self.group.add_up(total)
+            self.energies[pattern] = (total / len(chosen)).to(self.like.dtype)
         return self.energies[pattern]
 
     @property
     def _piece_length(self) -> int:
         return max(1, PIECE // math.prod(self.data.shape))
 
-    def _stream(self, orders: Iterator[torch.Tensor]) -> Generator[Batch, None, None]:
-        """The samples of one order after the other, each in pieces; from disk, the images are read in advance."""
-        pieces = (piece for order in orders for piece in order.split(self._piece_length))
+    def _stream(self, pieces: Iterator[torch.Tensor]) -> Generator[Batch, None, None]:
+        """The samples of one piece after the other; from disk, the images are read in advance."""
         if self.kept is not None:
             for piece in pieces:
-                yield _select(self.kept, piece.to(self.device))
+                yield replace(_select(self.kept, piece.to(self.device)), indices=piece)
             return
-        with closing(ahead(map(self._read, pieces), AHEAD, self._note_waiting)) as read:
-            for found, labels, repeats in read:
+        reading = ((piece, *self._read(piece)) for piece in pieces)
+        with closing(ahead(reading, AHEAD, self._note_waiting)) as read:
+            for piece, found, labels, repeats in read:
                 batch = self._transformed(found, labels)
-                yield batch if repeats is None else _select(batch, repeats.to(self.device))
+                batch = batch if repeats is None else _select(batch, repeats.to(self.device))
+                yield replace(batch, indices=piece)
 
     def _read(self, indices: torch.Tensor) -> tuple[Acquired, torch.Tensor | None, torch.Tensor | None]:
         """The samples with these indices, each once, their labels, and how they are repeated."""
@@ -171,6 +216,24 @@ def index_batches(count: int, batch_size: int, generator: torch.Generator) -> It
         shuffles = [torch.randperm(count, generator=generator) for _ in range(math.ceil(batch_size / count))]
         order = torch.cat(shuffles)
         yield from order.split(batch_size)[: len(order) // batch_size]
+
+
+def _slices(count: int, length: int) -> list[slice]:
+    return [slice(start, min(start + length, count)) for start in range(0, count, length)]
+
+
+def _overlap(piece: range, mine: slice) -> slice:
+    """Which rows of a piece lie in a share of the whole; an empty slice if none does.
+
+    >>> _overlap(range(8, 16), slice(10, 20)), _overlap(range(8, 16), slice(0, 4))
+    (slice(2, 8, None), slice(0, 0, None))
+    """
+    first, last = max(piece.start, mine.start), min(piece.stop, mine.stop)
+    return slice(first - piece.start, last - piece.start) if first < last else slice(0, 0)
+
+
+def _any(rows: slice) -> bool:
+    return bool(rows.start < rows.stop)
 
 
 def _select(batch: Batch, indices: torch.Tensor) -> Batch:

@@ -7,10 +7,14 @@ import torch
 
 from promask.config import SHAPE, Config
 from promask.learning.batches import Samples
+from promask.learning.checkpoint import Keeper
+from promask.learning.distributed import Group
 from promask.learning.finetuning import Finetuning
-from promask.learning.loop import History, OnStep, optimise
+from promask.learning.loop import optimise
+from promask.learning.progress import History, OnStep
 from promask.learning.race import race
 from promask.learning.start import Start
+from promask.learning.state import packed, unpacked
 from promask.patterns import Pattern
 from promask.projection import rounded_down
 from promask.tasks import Task
@@ -35,12 +39,20 @@ def optimise_members(
     start: Start,
     on_step: OnStep | None = None,
     finetuning: Finetuning | None = None,
+    keeper: Keeper | None = None,
 ) -> Ensemble:
-    """Learn `config.members` members that share the data and nothing else."""
-    way = race if config.rule == SHAPE else optimise
-    members = [
-        way(samples, pattern, task, config, start, member, on_step, finetuning) for member in range(config.members)
-    ]
+    """Learn `config.members` members that share the data and nothing else.
+
+    In a group of processes each learns some of the members; if there are fewer, all work on each of them together.
+    """
+    way, keeper, group = race if config.rule == SHAPE else optimise, keeper or Keeper(), samples.group
+    split = config.members >= group.size > 1
+    own, by = (samples.alone(), keeper.alone()) if split else (samples, keeper)
+    numbers = range(config.members)[group.rank :: group.size] if split else range(config.members)
+    with by.at_work():
+        members = [way(own, pattern, task, config, start, number, on_step, finetuning, by) for number in numbers]
+    if split:
+        members = _from_all(members, config.members, group, samples.device)
     stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)
     mean = rounded_down(stacked.mean(0), members[0][0].dtype)  # each member keeps the budget, and so does the mean
     return Ensemble(
@@ -49,3 +61,13 @@ def optimise_members(
         [theta for theta, _ in members],
         [history for _, history in members],
     )
+
+
+def _from_all(
+    members: Sequence[tuple[Units, History]], count: int, group: Group, device: torch.device
+) -> list[tuple[Units, History]]:
+    """The members of all processes, each of which has every so-many-th, in their order."""
+    told = packed({"members": [{"theta": theta, "history": each.so_far()()} for theta, each in members]})
+    found = [unpacked(content)["members"] for content in group.gathered(told)]
+    ordered = [found[number % group.size][number // group.size] for number in range(count)]
+    return [(each["theta"].to(device), History.of_state(each["history"])) for each in ordered]

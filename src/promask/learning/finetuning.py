@@ -1,11 +1,14 @@
 """Training a network on while the mask is learned: the paper's outlook."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from promask.errors import InputError
+from promask.rules.rule import fitting
 
 
 class Finetuning:
@@ -27,6 +30,13 @@ class Finetuning:
         for weight, gradient in zip(self.weights, gradients, strict=True):
             weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
 
+    @property
+    def gradients(self) -> list[Tensor]:
+        """The sums so far, which may be changed in place."""
+        for weight in self.weights:
+            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        return [weight.grad for weight in self.weights if weight.grad is not None]
+
     def step(self, count: int) -> None:
         """One step along the mean over so many images."""
         for weight in self.weights:
@@ -34,3 +44,20 @@ class Finetuning:
             weight.grad /= count
         self.optimiser.step()
         self.optimiser.zero_grad()
+
+    def state(self) -> dict[str, Any]:
+        """The weights and what Adam knows of them, as they are now."""
+        adam = self.optimiser.state_dict()["state"]
+        return {
+            "weights": [weight.detach().clone() for weight in self.weights],
+            "adam": [copy.deepcopy(adam[place]) for place in sorted(adam)],
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; one that does not fit is a ValueError or a LookupError."""
+        with torch.no_grad():
+            for weight, found in zip(self.weights, state["weights"], strict=True):
+                weight.copy_(fitting(found, weight))
+        for weight, known in zip(self.weights, state["adam"] or [{}] * len(self.weights), strict=True):
+            if known:
+                self.optimiser.state[weight] = {name: value.clone() for name, value in known.items()}

@@ -3,7 +3,6 @@
 import itertools
 import platform
 import statistics
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +17,11 @@ from promask.data import OnFile, calibrated, channels_seen, choose_part, load, p
 from promask.errors import InputError
 from promask.fourier import fft_order
 from promask.learning.batches import Samples
+from promask.learning.checkpoint import Clock, Identity, Keeper
+from promask.learning.distributed import ALONE, Group, own_device
 from promask.learning.ensemble import Ensemble
-from promask.learning.loop import OnStep, generator
+from promask.learning.loop import generator
+from promask.learning.progress import OnStep
 from promask.learning.run import Run
 from promask.learning.search import search
 from promask.learning.start import Start, starting_probabilities
@@ -46,6 +48,9 @@ def learn(
     init: Any = None,
     on_step: OnStep | None = None,
     on_file: OnFile | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    group: Group = ALONE,
     **settings: Any,
 ) -> Run:
     """Learn where to sample k-space.
@@ -61,7 +66,9 @@ def learn(
     `0.5*segmentation + 0.5*mse`. A `task` may be all of this in one object. `recon` is how images are
     reconstructed: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`, or an object of
     `promask.recon`, such as a network. `init` is `uniform`, `energy`, or an
-    array or .npy file of probabilities, or a run folder. Further settings are those of `Config`: steps,
+    array or .npy file of probabilities, or a run folder. With a folder for a `checkpoint`, a run that is killed
+    goes on from there when it is called again with `resume`. `group` are the processes that learn together, from
+    `promask.learning.distributed.joined`. Further settings are those of `Config`: steps,
     batch_size, samples, members, pattern, axis, centre, part, seed, finetune, ...; and of `Reading`, for files.
     """
     if isinstance(task, str):
@@ -76,7 +83,7 @@ def learn(
     config = Config.preset(preset, fills_in, acceleration=acceleration, loss=task.name, recon=name, **settings)
     recon = make_reconstruction(recon, config.iterations, config.regularisation)
     init = config.init if init is None else init
-    device = _device(config.device)
+    device = _device(own_device(config.device) if group.size > 1 else config.device)
     whole = load(data, config)
     loaded = reading_of(whole).reading_settings()
     config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
@@ -85,16 +92,19 @@ def learn(
     budget = pattern.budget(config.acceleration)
     pattern.block(config.centre, budget)  # must fit
 
-    chosen = calibrated(prepared(chosen, on_file), recon, on_file)
+    with group.first_before_others():
+        chosen = calibrated(prepared(chosen, on_file), recon, on_file)
     if segmentation is not None:
         segmentation.check(chosen, channels_seen(chosen, recon))
     learning, validation = _to_learn_from(chosen, task)
-    began = time.perf_counter()
-    samples = Samples.of_task(learning, device, task, recon)
-    judges = samples if validation is None else Samples.of_task(validation, device, task, recon)
+    clock = Clock()
+    samples = Samples.of_task(learning, device, task, recon, group)
+    judges = samples if validation is None else Samples.of_task(validation, device, task, recon, group)
     start = starting_probabilities(init, samples, pattern)
     recorder = Recorder(_first(start, pattern, config), on_step)
-    found = search(samples, judges, pattern, task, config, start, recorder.on_step)
+    identity = Identity({**config.to_dict(), "samples": len(learning)}, samples.mean_energy(pattern))
+    keeper = Keeper(None if checkpoint is None else Path(checkpoint), identity, resume, recorder, group, clock)
+    found = search(samples, judges, pattern, task, config, start, recorder.on_step, keeper)
     about = {
         "data": {
             "source": whole.name,
@@ -114,8 +124,10 @@ def learn(
         "network": _about_network(
             network, segmentation, config, finetuned=found.finetuned and not isinstance(recon, Network)
         ),
-        "seconds": round(time.perf_counter() - began, 3),
+        "seconds": round(keeper.seconds, 3),
         "seconds_waited": round(samples.seconds_waited, 3),
+        "checkpoints": {"written": clock.written, "seconds": round(clock.spent, 4)},
+        "processes": group.size,
         "versions": {
             "promask": __version__,
             "torch": torch.__version__,
@@ -197,6 +209,7 @@ def _history(ensemble: Ensemble) -> dict[str, Any]:
         "temperature": longest.temperature,
         "member_loss": losses,
         "stopped": [history.stopped for history in ensemble.histories],
+        "halved": [history.halved for history in ensemble.histories],
     }
 
 

@@ -1,9 +1,7 @@
 """The one loop: draw masks, see what they are worth, move the probabilities, project (Algorithm 1)."""
 
 import math
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -12,7 +10,11 @@ from promask import schedules
 from promask.config import Config
 from promask.fourier import fft_order
 from promask.learning.batches import Samples
+from promask.learning.checkpoint import Keeper
 from promask.learning.finetuning import Finetuning
+from promask.learning.parts import InParts, said_of
+from promask.learning.progress import History, OnStep, Progress
+from promask.learning.standing import ModeWatch, Standing
 from promask.learning.start import Start
 from promask.learning.step import Differentiate, backpropagate, insert
 from promask.patterns import Pattern
@@ -20,44 +22,6 @@ from promask.projection import project
 from promask.rules import RULES, Conditions
 from promask.tasks import Task
 from promask.types import UnitMask, Units
-
-STEADY = 0.002
-"""The share of the mode's units that may still change hands when it is said to change no longer."""
-UNDECIDED = 0.1
-"""The most undecided units, as a share of the mode's, for this to be said: 4 theta (1 - theta), summed."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback is told after every step. The probabilities are in FFT order."""
-
-    member: int
-    members: int
-    step: int
-    steps: int
-    loss: float
-    budget: float
-    temperature: float
-    probabilities: Units
-
-
-OnStep = Callable[[Progress], None]
-
-
-@dataclass
-class History:
-    """The loss, budget and temperature of every step, and the step after which the mode no longer changed."""
-
-    loss: list[float] = field(default_factory=list)
-    budget: list[float] = field(default_factory=list)
-    temperature: list[float] = field(default_factory=list)
-    stopped: int | None = None
-
-    def append(self, progress: Progress) -> None:
-        """Note one step."""
-        self.loss.append(progress.loss)
-        self.budget.append(progress.budget)
-        self.temperature.append(progress.temperature)
 
 
 def generator(seed: int, member: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -76,17 +40,19 @@ def optimise(
     member: int = 0,
     on_step: OnStep | None = None,
     finetuning: Finetuning | None = None,
+    keeper: Keeper | None = None,
 ) -> tuple[Units, History]:
     """Learn the probabilities of one member, in FFT order, from its own start, updates and random numbers.
 
     A single image is a data set of one. With `finetuning`, the network of the task is trained on at the same time.
+    The `keeper` is told the state after every step, and may know one to go on from.
     """
-    like = samples.like
+    like, keeper = samples.like, keeper or Keeper()
     target = pattern.budget(config.acceleration)
     always = fft_order(pattern.centre(config.centre), len(pattern.free)).to(like.device)
     never = fft_order(pattern.padding(), len(pattern.free)).to(like.device)
     drawn = start(generator(config.seed, member, "start"))
-    theta = drawn.to(like).masked_fill(always, 1).masked_fill(never, 0)
+    noise = generator(config.seed, member, "noise", like.device)
     conditions = Conditions(
         steps=config.steps,
         learning_rate=config.learning_rate,
@@ -95,33 +61,46 @@ def optimise(
         energy=samples.mean_energy(pattern),
         always=always,
         never=never,
-        generator=generator(config.seed, member, "noise", like.device),
+        generator=noise,
     )
-    rule = RULES[config.rule](conditions)
-    order = generator(config.seed, member, "batches")
-    watch = ModeWatch(target, config.patience)
-    history = History()
+    now = Standing(
+        theta=drawn.to(like).masked_fill(always, 1).masked_fill(never, 0),
+        rule=RULES[config.rule](conditions),
+        noise=noise,
+        watch=ModeWatch(target, config.patience),
+        finetuning=finetuning,
+    )
+    known = keeper.resumed(member)
+    if known is not None:
+        with keeper.refusing_unfit(member):
+            now.resume(known)
     differentiate: Differentiate = insert if config.rule == "exchange" else backpropagate
-    weights = finetuning.weights if finetuning is not None else ()
+    in_parts = InParts(differentiate, samples, pattern, task, finetuning.weights if finetuning else ())
+    order, count = generator(config.seed, member, "batches"), config.batch_size * config.samples
 
-    with closing(samples.batches(config.batch_size, config.samples, order)) as batches:
-        for step in range(1, config.steps + 1):
-            temperature = rule.begin(theta, step)
+    with closing(samples.batches(config.batch_size, config.samples, order, now.step)) as batches:
+        for step in range(now.step + 1, config.steps + 1):
+            if now.history.stopped is not None:
+                break
+            temperature = now.rule.begin(now.theta, step)
             total = torch.zeros((), dtype=like.dtype, device=like.device)
             for piece in next(batches):
-                masks = rule.draw(len(piece.targets))
-                result = differentiate(masks, piece, pattern, task, samples.recon, weights)
-                rule.observe(masks, result.gradients, piece.spectra)
-                if finetuning is not None:
-                    finetuning.observe(result.of_weights)
-                total += result.loss
-            loss = float(total) / (config.batch_size * config.samples)
+                masks = now.rule.draw(piece.count)
+                if piece.batch is None:
+                    continue
+                for rows, part, result in in_parts(masks[piece.rows], piece.batch, now.history, step):
+                    of_draws = slice(piece.rows.start + rows.start, piece.rows.start + rows.stop)
+                    now.rule.observe(masks[of_draws], result.gradients, part.spectra, of_draws)
+                    if finetuning is not None:
+                        finetuning.observe(result.of_weights)
+                    total += result.loss
+            of_network = () if finetuning is None else finetuning.gradients
+            samples.group.add_up(total, *now.rule.evidence, *of_network)
+            loss = float(total) / count
             if not math.isfinite(loss):
-                raise FloatingPointError(
-                    f"The loss became {loss} at step {step}: are the values of the images too large?"
-                )
+                raise FloatingPointError(said_of(loss, step, [], samples))
             if finetuning is not None:
-                finetuning.step(config.batch_size * config.samples)
+                finetuning.step(count)
             budget = schedules.budget(
                 step,
                 config.steps,
@@ -131,15 +110,15 @@ def optimise(
                 config.exploitation,
                 config.annealing,
             )
-            theta = constrain(rule.propose(), budget, always, never)
-            progress = Progress(member, config.members, step, config.steps, loss, budget, temperature, theta)
-            history.append(progress)
+            now.theta = constrain(now.rule.propose(), budget, always, never)
+            progress = Progress(member, config.members, step, config.steps, loss, budget, temperature, now.theta)
+            now.history.append(progress)
+            if step < config.steps and now.watch.is_steady(now.theta, step):
+                now.history.stopped = step
             if on_step is not None:
                 on_step(progress)
-            if step < config.steps and watch.is_steady(theta, step):
-                history.stopped = step
-                break
-    return theta, history
+            keeper.keep(member, now.so_far())
+    return now.theta, now.history
 
 
 def constrain(theta: Units, budget: float, always: UnitMask, never: UnitMask) -> Units:
@@ -150,26 +129,3 @@ def constrain(theta: Units, budget: float, always: UnitMask, never: UnitMask) ->
     result = always.to(theta.dtype)
     result[~decided] = project(theta[~decided], budget - int(always.sum()))
     return result
-
-
-class ModeWatch:
-    """Looks at the mode every `patience` steps, and tells when it is the same as the last time; 0: never.
-
-    It looks away while many units are undecided: what they will do may turn others.
-    """
-
-    def __init__(self, budget: int, patience: int) -> None:
-        self.budget, self.patience = budget, patience
-        self.last: torch.Tensor | None = None
-
-    def is_steady(self, theta: Units, step: int) -> bool:
-        """Whether at most a share of `STEADY` of the mode's units changed hands since the last look."""
-        if self.patience == 0 or step % self.patience:
-            return False
-        if float((4 * theta * (1 - theta)).sum()) > UNDECIDED * self.budget:
-            self.last = None
-            return False
-        chosen = torch.zeros(theta.numel(), dtype=torch.bool, device=theta.device)
-        chosen[theta.flatten().topk(self.budget).indices] = True
-        last, self.last = self.last, chosen
-        return last is not None and int((chosen & ~last).sum()) <= STEADY * self.budget

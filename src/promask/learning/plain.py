@@ -41,9 +41,10 @@ def best_units(values: Units | UnitMask, pattern: Pattern, budget: int, centre: 
 def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, task: Task, most: int = LOOKED_AT) -> float:
     """The mean loss of some of the samples, at equal distances, reconstructed with the same units."""
     mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
-    count = min(most, len(samples))
+    chosen = samples.some(most)
     total = torch.zeros((), dtype=torch.float64)
-    for piece in samples.pieces(torch.arange(count) * len(samples) // count):
+    for piece in samples.shared_pieces(chosen):
         images = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
         total += float(task(images, piece)) * len(piece.targets)
-    return float(total) / count
+    samples.group.add_up(total)
+    return float(total) / len(chosen)

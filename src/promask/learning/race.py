@@ -6,19 +6,28 @@ losses, not for gradients: those of a network say little about a single unit.
 """
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from promask.config import Config
 from promask.fourier import fft_order
 from promask.learning.batches import Samples
+from promask.learning.checkpoint import Keeper
 from promask.learning.finetuning import Finetuning
-from promask.learning.loop import History, OnStep, Progress, constrain, generator
+from promask.learning.loop import constrain, generator
+from promask.learning.parts import said_of
+from promask.learning.progress import History, OnStep, Progress
 from promask.learning.shapes import BEYOND, Shapes, Weights, log_energy, shapes
 from promask.learning.start import Start
 from promask.learning.step import backpropagate
 from promask.patterns import Pattern
 from promask.projection import nth_largest
+from promask.rules.rule import fitting
 from promask.tasks import Task
 from promask.types import UnitMask, Units
 
@@ -35,11 +44,14 @@ def race(
     member: int = 0,
     on_step: OnStep | None = None,
     finetuning: Finetuning | None = None,
+    keeper: Keeper | None = None,
 ) -> tuple[Units, History]:
     """Learn the probabilities of one member, in FFT order. A step is a round; the first is on `batch_size` images.
 
-    It ends with one shape, or with the best of those that are left when all images were seen.
+    It ends with one shape, or with the best of those that are left when all images were seen. The `keeper` is told
+    the state after every round, and may know one to go on from.
     """
+    keeper = keeper or Keeper()
     like, budget = samples.like, pattern.budget(config.acceleration)
     axes = len(pattern.free)
     always = fft_order(pattern.centre(config.centre), axes).to(like.device)
@@ -51,32 +63,61 @@ def race(
     family = shapes(base, pattern, budget, always, never)
     order = torch.randperm(len(samples), generator=generator(config.seed, member, "batches"))
     runners = family.candidates()
-    totals = torch.zeros(len(runners), dtype=torch.float64)
-    seen, history = 0, History()
+    now = _Standing(torch.stack(runners), torch.zeros(len(runners), dtype=torch.float64), base)
+    known = keeper.resumed(member)
+    if known is not None:
+        with keeper.refusing_unfit(member):
+            now.resume(known, finetuning)
 
-    for step in range(1, config.steps + 1):
-        images = order[seen : max(2 * seen, config.batch_size)]
-        masks = [family.mask(weights) for weights in runners]
-        totals += _losses(masks, samples, images, pattern, task)
-        seen += len(images)
+    for step in range(len(now.history.loss) + 1, config.steps + 1):
+        if now.seen == len(samples) or (step > 1 and len(now.runners) == 1):
+            break
+        images = order[now.seen : max(2 * now.seen, config.batch_size)]
+        masks = [family.mask(weights) for weights in now.runners]
+        totals = now.totals + _losses(masks, samples, images, pattern, task)
+        now.seen += len(images)
         if not totals.isfinite().all():
-            raise FloatingPointError(
-                f"The loss became {float(totals.sum())} at step {step}: are the values of the images too large?"
-            )
+            raise FloatingPointError(said_of(float(totals.sum()), step, images.tolist(), samples))
         ranking = totals.argsort()
         if finetuning is not None:
             _finetune(finetuning, masks[int(ranking[0])], samples, images, pattern, task)
-        theta = _probabilities(family, runners[int(ranking[0])], always, never)
-        loss = float(totals.min()) / seen
-        progress = Progress(member, config.members, step, config.steps, loss, budget, 0.0, theta)
-        history.append(progress)
+        now.theta = _probabilities(family, now.runners[int(ranking[0])], always, never)
+        loss = float(totals.min()) / now.seen
+        progress = Progress(member, config.members, step, config.steps, loss, budget, 0.0, now.theta)
+        now.history.append(progress)
+        kept = ranking[: math.ceil(len(now.runners) / 2)]
+        now.runners, now.totals = now.runners[kept], totals[kept]
         if on_step is not None:
             on_step(progress)
-        kept = ranking[: math.ceil(len(runners) / 2)]
-        runners, totals = [runners[int(place)] for place in kept], totals[kept]
-        if len(runners) == 1 or seen == len(samples):
-            break
-    return theta, history
+        keeper.keep(member, now.so_far(finetuning))
+    return now.theta, now.history
+
+
+@dataclass
+class _Standing:
+    """Where the race is between two rounds."""
+
+    runners: Float[Tensor, "runner maps"]
+    totals: Float[Tensor, " runner"]
+    theta: Units
+    seen: int = 0
+    history: History = field(default_factory=History)
+
+    def so_far(self, finetuning: Finetuning | None) -> Callable[[], dict[str, Any]]:
+        """The state as it is now, for when it is asked for."""
+        state = {"runners": self.runners, "totals": self.totals, "theta": self.theta, "seen": self.seen}
+        network, history = None if finetuning is None else finetuning.state(), self.history.so_far()
+        return lambda: {**state, "network": network, "history": history()}
+
+    def resume(self, state: Mapping[str, Any], finetuning: Finetuning | None) -> None:
+        """Go on from a state; one that does not fit is a ValueError, a LookupError or a TypeError."""
+        count = len(state["runners"])
+        self.runners = fitting(state["runners"], self.runners[:count])
+        self.totals = fitting(state["totals"], self.totals[:count])
+        self.theta, self.seen = fitting(state["theta"], self.theta), int(state["seen"])
+        self.history = History.of_state(state["history"])
+        if finetuning is not None:
+            finetuning.resume(state["network"])
 
 
 @torch.no_grad()
@@ -86,10 +127,11 @@ def _losses(
     """The sum of the losses of the same images with each of the masks."""
     on_grid = [pattern.expand(mask) for mask in masks]
     totals = torch.zeros(len(masks), dtype=torch.float64)
-    for piece in samples.pieces(images):
+    for piece in samples.shared_pieces(images):
         for place, mask in enumerate(on_grid):
-            images = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
-            totals[place] += float(task(images, piece)) * len(piece.targets)
+            made = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
+            totals[place] += float(task(made, piece)) * len(piece.targets)
+    samples.group.add_up(totals)
     return totals
 
 

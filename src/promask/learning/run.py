@@ -13,7 +13,15 @@ from torch import nn
 from promask.config import Config
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
-from promask.files import check_writable, read_array, replacing_folder, save_array, save_text
+from promask.files import (
+    check_writable,
+    is_temporary,
+    read_array,
+    replacing_folder,
+    save_array,
+    save_text,
+)
+from promask.learning.checkpoint import checkpoints_in
 from promask.learning.trajectory import Trajectory
 from promask.patterns import Pattern
 from promask.recon import RECONSTRUCTIONS, Reconstruction, make_reconstruction, with_settings
@@ -37,7 +45,7 @@ CONTENT = (
     "figures",
     "stability.json",
 )
-"""What a run folder may hold; a folder that holds anything else is not replaced."""
+"""What a run folder may hold, beside checkpoints; a folder that holds anything else is not replaced."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +163,12 @@ def check_destination(folder: Path) -> None:
     if place in (Path.cwd(), *Path.cwd().parents):
         raise InputError(f"The result cannot replace {folder}, the folder that you are in: choose another one.")
     if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / "run.json").is_file():
+        if (folder / "run.json").is_file():
+            _read_json(folder)  # a run of another version may be replaced; a damaged record is left for its owner
+        elif not checkpoints_in(folder):
             raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
-        _read_json(folder)  # a run of another version may be replaced; a damaged record is left for its owner
-        foreign = sorted(path.name for path in folder.iterdir() if path.name not in CONTENT)
+        ours = {*CONTENT, *(path.name for path in checkpoints_in(folder))}
+        foreign = sorted({path.name for path in folder.iterdir() if not is_temporary(path.name)} - ours)
         if foreign:
             raise InputError(
                 f"{folder} is a run, but holds {foreign[0]} as well: move it, or choose another folder."

@@ -1,13 +1,15 @@
 """How the probabilities came about: those of the first member at a few of its steps."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from promask.fourier import centred
-from promask.learning.loop import OnStep, Progress
+from promask.learning.progress import OnStep, Progress
 from promask.types import Units
 
 MOMENTS = 16
@@ -44,6 +46,20 @@ class Recorder:
                 self.kept = {step: theta for step, theta in self.kept.items() if step % self.every == 0}
         if self.then is not None:
             self.then(progress)
+
+    def state(self) -> dict[str, Any]:
+        """What is kept so far."""
+        last = None if self.last is None else list(self.last)
+        return {"kept": [[step, theta] for step, theta in self.kept.items()], "every": self.every, "last": last}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from what was kept; one that does not fit is a ValueError or a LookupError."""
+        start = self.kept[0]
+        kept = {int(step): theta for step, theta in state["kept"]}
+        if any(theta.shape != start.shape for theta in kept.values()):
+            raise ValueError("The state does not fit.")
+        self.kept, self.every = kept, int(state["every"])
+        self.last = None if state["last"] is None else (int(state["last"][0]), state["last"][1])
 
     def trajectory(self, dimensions: int) -> Trajectory | None:
         """What was kept, and the last step; None if there are too many units to keep any."""

@@ -7,11 +7,12 @@ ever asked where it is missing, as that is what members and candidates can be co
 """
 
 import math
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from promask import schedules
-from promask.rules.rule import Conditions
+from promask.rules.rule import Conditions, fitting
 from promask.types import Spectra, UnitDraws, Units
 
 MISSING = 0.05
@@ -34,6 +35,8 @@ class Exchange:
         self.fixed[flat.argmax()] = True  # without the strongest unit, usually the centre, nothing is as it was
         self.sums = torch.zeros_like(flat)
         self.counts = torch.zeros_like(flat)
+        self.seen = torch.zeros(2, *flat.shape, dtype=flat.dtype, device=flat.device)
+        """What is added to both in a step."""
         self.members = torch.zeros_like(self.fixed)
         self.queue = torch.zeros(0, dtype=torch.int64, device=flat.device)
         self.step = 0
@@ -46,9 +49,7 @@ class Exchange:
             self.members[wanted.topk(self.conditions.budget).indices] = True
         self.step = step
         self.queue = torch.zeros(0, dtype=torch.int64, device=theta.device)
-        decay = 1 - schedules.geometric(step, self.conditions.steps, *NOVELTIES)
-        self.sums *= decay
-        self.counts *= decay
+        self.seen.zero_()
         return self._share
 
     def draw(self, count: int) -> UnitDraws:
@@ -60,14 +61,22 @@ class Exchange:
             mask[leaving], mask[coming] = 0, 1
         return masks.reshape(count, *self.conditions.energy.shape)
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Take note of what units are worth where they are missing."""
         missing = masks.flatten(1) == 0
-        self.sums -= (gradients.flatten(1) * missing).sum(0)
-        self.counts += missing.sum(0)
+        self.seen[0] -= (gradients.flatten(1) * missing).sum(0)
+        self.seen[1] += missing.sum(0)
+
+    @property
+    def evidence(self) -> Sequence[torch.Tensor]:
+        """What missing units were worth, and how often they were missing."""
+        return (self.seen,)
 
     def propose(self) -> Units:
         """Members of least worth leave for candidates of more."""
+        decay = 1 - schedules.geometric(self.step, self.conditions.steps, *NOVELTIES)
+        self.sums, self.counts = decay * self.sums + self.seen[0], decay * self.counts + self.seen[1]
+        self.members = self.members.clone()
         worth, generator = self._worth, self.conditions.generator
         chance = torch.rand(len(worth), generator=generator, device=worth.device)
         candidates = ~self.members & ~self.fixed & (chance < ELIGIBLE)
@@ -83,6 +92,16 @@ class Exchange:
         self.members[leaving.indices[better]] = False
         self.members[coming.indices[better]] = True
         return self.members.to(worth.dtype).reshape(self.conditions.energy.shape)
+
+    def state(self) -> Mapping[str, torch.Tensor]:
+        """The mask, and what is known of its units."""
+        return {"members": self.members, "sums": self.sums, "counts": self.counts}
+
+    def resume(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from a state."""
+        self.members = fitting(state["members"], self.members)
+        self.sums = fitting(state["sums"], self.sums)
+        self.counts = fitting(state["counts"], self.counts)
 
     @property
     def _worth(self) -> Units:

@@ -10,8 +10,11 @@ If the best value of each unit were 1, its derivative would be -(1 - m) c. Only 
 over the masks of a batch; for the rest, the mean energy over all the data is known.
 """
 
+from collections.abc import Mapping
+
 import torch
 
+from promask.rules.rule import fitting
 from promask.types import UnitDraws, Units
 
 FIT_MEMORY = 0.9
@@ -30,12 +33,12 @@ class Gains:
         self.curvature = GroupedRatio(energy)
         self.sums = torch.zeros(4, *energy.shape, dtype=energy.dtype, device=energy.device)
         self.unexplained = torch.zeros_like(energy)
-        self.count = 0
+        self.count = energy.new_zeros(())
 
     def begin(self) -> None:
         """Forget the sums of the step before."""
         self.sums.zero_()
-        self.count = 0
+        self.count.zero_()
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, energies: UnitDraws) -> None:
         """Sums over the masks of a piece of the batch; `gradients` are dL/dm for the loss of each mask."""
@@ -54,8 +57,18 @@ class Gains:
         share = acquired / total.clamp_min(torch.finfo(total.dtype).tiny)
         curvature = self.curvature(drawn_slope - share * slope, (1 - share) * acquired)
         unexplained = slope + curvature * (total - acquired)
-        self.unexplained.lerp_(unexplained, novelty)
+        self.unexplained = self.unexplained.lerp(unexplained, novelty)
         return (curvature / 2) * self.energy - self.unexplained
+
+    def state(self) -> Mapping[str, torch.Tensor]:
+        """What is remembered between two steps."""
+        return {"unexplained": self.unexplained, "above": self.curvature.above, "below": self.curvature.below}
+
+    def resume(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from a state."""
+        self.unexplained = fitting(state["unexplained"], self.unexplained)
+        self.curvature.above = fitting(state["above"], self.curvature.above)
+        self.curvature.below = fitting(state["below"], self.curvature.below)
 
 
 class GroupedRatio:

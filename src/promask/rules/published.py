@@ -1,12 +1,14 @@
 """The rule of the paper: straight-through Gumbel gradients and Adam."""
 
 import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
 from promask import schedules
 from promask.projection import nth_largest
-from promask.rules.rule import Conditions
+from promask.rules.rule import Conditions, fitting
 from promask.sampling import Draws, StraightThroughGumbel, logistic_noise
 from promask.types import Spectra, UnitDraws, Units
 
@@ -16,16 +18,15 @@ class Published:
 
     def __init__(self, conditions: Conditions) -> None:
         self.conditions = conditions
-        self.adam = Adam(conditions.learning_rate)
+        self.adam = Adam(conditions.learning_rate, conditions.energy)
         self.theta = torch.full_like(conditions.energy, 0.5)  # until the first step begins
         self.gumbel = StraightThroughGumbel(self.theta, 1.0)
         self.draws: Draws | None = None
-        self.total: torch.Tensor | float = 0.0
-        self.count = 0
+        self.total, self.count = torch.zeros_like(self.theta), self.theta.new_zeros(())
 
     def begin(self, theta: Units, step: int) -> float:
         """The temperature falls linearly from 1 to 0.03."""
-        self.theta, self.total, self.count = theta, 0.0, 0
+        self.theta, self.total, self.count = theta, torch.zeros_like(theta), theta.new_zeros(())
         self.gumbel = StraightThroughGumbel(
             theta, temperature=schedules.linear(step, self.conditions.steps, first=1.0, last=0.03)
         )
@@ -37,18 +38,33 @@ class Published:
         self.draws = self.gumbel(noise)
         return self.draws.masks
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """dL/dm times d(soft mask)/dtheta, summed over the masks."""
         assert self.draws is not None
-        self.total = self.total + self.draws.slope.mul_(gradients).sum(0)
+        self.total += self.draws.slope[rows].mul_(gradients).sum(0)
         self.count += len(masks)
+
+    @property
+    def evidence(self) -> Sequence[torch.Tensor]:
+        """The sum of the gradients, and of how many masks."""
+        return self.total, self.count
 
     def propose(self) -> Units:
         """A step of Adam along the mean gradient."""
-        gradient = torch.as_tensor(self.total / self.count)
+        gradient = self.total / self.count
         if self.adam.step == 0:
             self._warn_of_scale(gradient)
         return self.adam(self.theta, gradient)
+
+    def state(self) -> Mapping[str, Any]:
+        """That of Adam."""
+        return {"step": self.adam.step, "first": self.adam.first, "second": self.adam.second}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self.adam.step = int(state["step"])
+        self.adam.first = fitting(state["first"], self.adam.first)
+        self.adam.second = fitting(state["second"], self.adam.second)
 
     def _warn_of_scale(self, gradient: Units) -> None:
         """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or
@@ -75,11 +91,10 @@ class Adam:
     DECAY = (0.9, 0.999)
     EPSILON = 1e-8
 
-    def __init__(self, learning_rate: float) -> None:
+    def __init__(self, learning_rate: float, like: Units) -> None:
         self.learning_rate = learning_rate
         self.step = 0
-        self.first: torch.Tensor | float = 0.0
-        self.second: torch.Tensor | float = 0.0
+        self.first, self.second = torch.zeros_like(like), torch.zeros_like(like)
 
     def __call__(self, theta: Units, gradient: Units) -> Units:
         """One step, with the bias of the two running means corrected."""

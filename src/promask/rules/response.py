@@ -9,6 +9,8 @@ enough, but it matters that the chosen ones lie on the same side, as in partial 
 know which side the others take. A weak field prefers one half of k-space; it fades with the temperature.
 """
 
+from collections.abc import Mapping, Sequence
+
 import torch
 
 from promask import schedules
@@ -50,9 +52,14 @@ class BestResponse:
         """Plain Bernoulli masks."""
         return bernoulli(self.theta, count, self.conditions.generator)
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Evidence for the gains."""
         self.gains.observe(masks, gradients, self.conditions.pattern.energies(spectra))
+
+    @property
+    def evidence(self) -> Sequence[torch.Tensor]:
+        """The sums that the gains are estimated from."""
+        return self.gains.sums, self.gains.count
 
     def propose(self) -> Units:
         """The best response to the gains known so far."""
@@ -63,6 +70,14 @@ class BestResponse:
         temperature = self._scheduled(TEMPERATURES)
         unit = (marginal.abs() * temperature).clamp_min(torch.finfo(gain.dtype).tiny)
         return (0.5 + temperature * self.field + gain / unit).clamp(-LARGEST, LARGEST)
+
+    def state(self) -> Mapping[str, torch.Tensor]:
+        """That of the gains."""
+        return self.gains.state()
+
+    def resume(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from a state."""
+        self.gains.resume(state)
 
     def _scheduled(self, ends: tuple[float, float]) -> float:
         return schedules.geometric(self.step, self.conditions.steps, *ends)

@@ -1,7 +1,8 @@
 """What the loop asks of a rule."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -30,7 +31,9 @@ class Conditions:
 class Rule(Protocol):
     """One step is `begin`, then `draw` and `observe` for each piece of the batch, then `propose`.
 
-    What a rule remembers between steps is its own; each member has a rule of its own.
+    What a rule remembers between steps is its own; each member has a rule of its own. What it draws depends on
+    what was known before the step, not on what was observed since: processes that share a batch all draw the same
+    masks, observe some of them each, and add up their evidence.
     """
 
     def begin(self, theta: Units, step: int) -> float:
@@ -39,8 +42,25 @@ class Rule(Protocol):
     def draw(self, count: int) -> UnitDraws:
         """Masks of zeros and ones, (count, *units)."""
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
-        """Take note of the masks just drawn, of dL/dm for the loss of each, and of the images."""
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
+        """Take note of masks just drawn, all or some rows, of dL/dm for the loss of each, and of the images."""
+
+    @property
+    def evidence(self) -> Sequence[torch.Tensor]:
+        """What was observed in this step: sums over masks, which may be changed in place before `propose`."""
 
     def propose(self) -> Units:
         """The probabilities after this step, before they are projected onto the budget."""
+
+    def state(self) -> Mapping[str, Any]:
+        """What is remembered between two steps, as numbers and tensors that are not changed in place later."""
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; one that does not fit is a ValueError or a KeyError."""
+
+
+def fitting(found: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """A tensor of a state where another one is expected: of the same shape and type, on its device."""
+    if not isinstance(found, torch.Tensor) or (found.shape, found.dtype) != (like.shape, like.dtype):
+        raise ValueError("The state does not fit.")
+    return found.to(like.device)

@@ -13,7 +13,7 @@ import torch
 from promask.errors import InputWarning
 from promask.fourier import centred
 from promask.learn_and_report import learn_and_report
-from promask.learning.loop import Progress
+from promask.learning.progress import Progress
 from promask.learning.run import Run
 from promask.studio.processes import Say
 

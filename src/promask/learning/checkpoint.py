@@ -1,0 +1,246 @@
+"""Checkpoints: how far the members of a run are, in files from which a run that was killed goes on.
+
+Each member has a file of its own, `checkpoint.safetensors` for the first, and the file before it is kept in case
+the newest one is damaged. They are written so seldom that no more than a small share of the time is spent on them,
+and whenever learning ends before its time: by an error, an interrupt or a signal.
+"""
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from promask.errors import InputError, InputWarning
+from promask.files import replacing
+from promask.learning.distributed import ALONE, Group
+from promask.learning.state import DamagedStateError, OtherFormatError, packed, unpacked
+from promask.learning.trajectory import Recorder
+from promask.types import Units
+
+SHARE = 0.02
+"""The largest share of the time that is spent on checkpoints."""
+FIRST = 1.0
+"""Seconds before the first one: a run that is shorter is as quickly done again."""
+ALIKE = 1e-3
+"""How much the energies of the same data may differ, computed on another machine."""
+
+
+def checkpoint_file(folder: Path, member: int) -> Path:
+    """The newest checkpoint of a member; `before` it there may be an older one.
+
+    >>> checkpoint_file(Path("run"), 0).name, checkpoint_file(Path("run"), 2).name
+    ('checkpoint.safetensors', 'checkpoint-2.safetensors')
+    """
+    return folder / ("checkpoint.safetensors" if member == 0 else f"checkpoint-{member}.safetensors")
+
+
+def before(path: Path) -> Path:
+    """The place of the checkpoint before the newest one."""
+    return path.with_name(f"{path.stem}-before{path.suffix}")
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """All checkpoints in a run folder."""
+    return sorted(folder.glob("checkpoint*.safetensors"))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """By what a run is known again: its settings, and its data by their mean energy."""
+
+    settings: Mapping[str, Any]
+    energy: Units
+
+    def as_state(self) -> dict[str, Any]:
+        """As it stands in a checkpoint."""
+        return {"settings": json.loads(json.dumps(self.settings)), "energy": self.energy}
+
+    def check(self, found: Mapping[str, Any], path: Path) -> None:
+        """Refuse a checkpoint of another run."""
+        ours, theirs = self.as_state()["settings"], found["settings"]
+        for name in ours.keys() | theirs.keys():
+            if ours.get(name) != theirs.get(name):
+                raise InputError(
+                    f"{path} is of a run with {name} {theirs.get(name)!r} and not {ours.get(name)!r}: leave out "
+                    f"--resume to begin anew."
+                )
+        energy, wanted = found["energy"], self.energy.cpu()
+        alike = energy.shape == wanted.shape and energy.dtype == wanted.dtype
+        if not alike or not torch.allclose(energy, wanted, ALIKE, ALIKE * float(wanted.mean())):
+            raise InputError(f"{path} is of a run on other data: leave out --resume to begin anew.")
+
+
+@dataclass
+class Clock:
+    """Says when a checkpoint is due.
+
+    >>> clock = Clock(now=iter([0.0, 0.5, 1.0]).__next__)
+    >>> clock.is_due(), clock.is_due()
+    (False, True)
+    >>> clock.spent = clock.last = 0.1  # what was a fiftieth of 5 s is affordable again after 10 s
+    >>> Clock(began=0.0, spent=0.1, last=0.1, now=iter([9.9, 10.0]).__next__).is_due()
+    False
+    """
+
+    now: Any = time.perf_counter
+    began: float = -1.0
+    spent: float = 0.0
+    last: float = FIRST * SHARE
+    written: int = 0
+
+    def __post_init__(self) -> None:
+        self.began = self.now() if self.began < 0 else self.began
+
+    def is_due(self) -> bool:
+        """Whether one as costly as the last is affordable."""
+        return SHARE * (self.now() - self.began) >= self.spent + self.last
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Take note of what a checkpoint costs."""
+        began = self.now()
+        try:
+            yield
+            self.written += 1
+        finally:
+            self.last = self.now() - began
+            self.spent += self.last
+
+
+@dataclass(frozen=True)
+class Unsaved:
+    """The last state of a member, which is not in its file yet."""
+
+    member: Callable[[], Mapping[str, Any]]
+    recorder: Mapping[str, Any] | None
+    seconds: float
+
+    def as_state(self) -> dict[str, Any]:
+        """As it stands in a checkpoint."""
+        return {"member": self.member(), "recorder": self.recorder, "seconds": self.seconds}
+
+
+@dataclass
+class Keeper:
+    """Keeps the state of the members of a run, in a folder if there is one.
+
+    `keep` is told the state after every step. It writes it when that is due, and otherwise remembers it, so that
+    `at_work` can write it if something ends the work.
+    """
+
+    folder: Path | None = None
+    identity: Identity | None = None
+    resume: bool = False
+    recorder: Recorder | None = None
+    """What it has recorded of the first member is kept with it."""
+    group: Group = ALONE
+    clock: Clock = field(default_factory=Clock)
+    seconds_before: float = 0.0
+    """Spent before this process went on."""
+    unsaved: dict[int, Unsaved] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Spent on learning until now, by all processes that worked on it one after the other."""
+        return self.seconds_before + self.clock.now() - self.clock.began
+
+    def alone(self) -> "Keeper":
+        """For the members that a process learns by itself."""
+        return replace(self, group=ALONE, recorder=self.recorder, unsaved={})
+
+    def resumed(self, member: int) -> dict[str, Any] | None:
+        """The state that a member goes on from; None: it begins. All processes of a group get the same."""
+        if not self.resume or self.folder is None:
+            return None
+        content = self._read(member) if self.group.leads else b""
+        content = self.group.told(content or b" ")
+        if content == b" ":
+            return None
+        found = unpacked(content)
+        self.seconds_before = max(self.seconds_before, found["seconds"])
+        if member == 0 and self.recorder is not None:
+            with self.refusing_unfit(member):
+                self.recorder.resume(found["recorder"])
+        return found["member"]
+
+    def keep(self, member: int, state: Callable[[], Mapping[str, Any]]) -> None:
+        """Take note of the state after a step, as a function that gives it whenever it is called."""
+        if self.folder is None or not self.group.leads:
+            return
+        recorded = self.recorder.state() if member == 0 and self.recorder is not None else None
+        self.unsaved[member] = Unsaved(state, recorded, self.seconds)
+        if self.clock.is_due():
+            self._write_unsaved()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """If anything ends the work, the last state is written."""
+        try:
+            yield
+        except BaseException:
+            self._write_unsaved()
+            raise
+
+    @contextmanager
+    def refusing_unfit(self, member: int) -> Iterator[None]:
+        """A state that is whole, but not what it should be, as one sentence."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            path = checkpoint_file(self.folder or Path(), member)
+            raise InputError(f"{path} does not fit this run: leave out --resume to begin anew.") from error
+
+    def _write_unsaved(self) -> None:
+        if self.folder is None or self.identity is None:
+            return
+        for member, state in list(self.unsaved.items()):
+            with self.clock.timing():
+                path = checkpoint_file(self.folder, member)
+                try:
+                    self.folder.mkdir(parents=True, exist_ok=True)
+                    with replacing(path) as temporary:
+                        temporary.write_bytes(packed({**state.as_state(), "identity": self.identity.as_state()}))
+                        if path.exists():
+                            path.replace(before(path))
+                except OSError as error:
+                    warnings.warn(
+                        f"Cannot write {path}: {error.strerror or error}; learning goes on without it.",
+                        InputWarning,
+                        stacklevel=2,
+                    )
+                    return
+            del self.unsaved[member]
+
+    def _read(self, member: int) -> bytes | None:
+        """The newest checkpoint of a member that is whole, as it is in its file."""
+        assert self.folder is not None
+        assert self.identity is not None
+        newest = checkpoint_file(self.folder, member)
+        for path in (newest, before(newest)):
+            try:
+                content = path.read_bytes()
+                state = unpacked(content)
+            except FileNotFoundError:
+                continue
+            except OtherFormatError as error:
+                raise InputError(
+                    f"{path} was written by another version of promask ({error}): leave out --resume to begin "
+                    f"anew."
+                ) from error
+            except (DamagedStateError, OSError) as error:
+                warnings.warn(
+                    f"{path} is damaged ({error}): learning goes on from before it.", InputWarning, stacklevel=2
+                )
+                continue
+            with self.refusing_unfit(member):
+                self.identity.check(state["identity"], path)
+            return content
+        return None

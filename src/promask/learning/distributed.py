@@ -1,0 +1,125 @@
+"""Processes that learn one mask together: who is who, and how they add up what each of them saw.
+
+`torchrun --nproc-per-node 2 -m promask learn ...` starts the same command several times. Every process draws the
+same masks from the same random numbers, works on its share of each batch, and adds its sums to those of others. So
+all of them come to the same probabilities, those of a single process with the same batch but for rounding.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as processes
+
+from promask.errors import LostProcessError
+
+PATIENCE = timedelta(hours=2)
+"""How long a process waits for another, which may be reading data. One that died is noticed at once."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes that work together, and which of them this one is. A process alone is a group of one.
+
+    >>> Group(rank=1, size=2).share(5)
+    slice(2, 5, None)
+    """
+
+    rank: int = 0
+    size: int = 1
+    device: str = "cpu"
+    """Where what they tell each other must lie."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the one that writes."""
+        return self.rank == 0
+
+    def share(self, count: int) -> slice:
+        """The part of so many items that falls to this process."""
+        return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
+
+    def add_up(self, *tensors: torch.Tensor) -> None:
+        """Replace each tensor by its sum over the processes, the same bits in all of them."""
+        if self.size == 1:
+            return
+        together = torch.cat([tensor.flatten() for tensor in tensors]).to(self.device)
+        with _noticing_losses():
+            processes.all_reduce(together)
+        for tensor, total in zip(tensors, together.split([each.numel() for each in tensors]), strict=True):
+            tensor.copy_(total.reshape(tensor.shape))
+
+    def gathered(self, content: bytes) -> list[bytes]:
+        """What each process has to say, in their order."""
+        if self.size == 1:
+            return [content]
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(content)
+        self.add_up(lengths)
+        mine = torch.zeros(int(lengths.max()), dtype=torch.uint8)
+        mine[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        mine = mine.to(self.device)
+        found = [torch.empty_like(mine) for _ in range(self.size)]
+        with _noticing_losses():
+            processes.all_gather(found, mine)
+        return [
+            each[:length].cpu().numpy().tobytes() for each, length in zip(found, lengths.tolist(), strict=True)
+        ]
+
+    def told(self, content: bytes) -> bytes:
+        """What the first process has to say, for all."""
+        return self.gathered(content if self.leads else b" ")[0]
+
+    @contextmanager
+    def first_before_others(self) -> Iterator[None]:
+        """The first process does something, then the others: what it found or made is there for them."""
+        if not self.leads:
+            self._wait()
+        yield
+        if self.leads:
+            self._wait()
+
+    def _wait(self) -> None:
+        self.add_up(torch.zeros(1))
+
+
+ALONE = Group()
+
+
+@contextmanager
+def _noticing_losses() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostProcessError(
+            "Another process of the group has ended: started again with --resume, all go on from a checkpoint."
+        ) from error
+
+
+@contextmanager
+def joined(device: str = "cpu") -> Iterator[Group]:
+    """The group that torchrun started this process in, by its environment; without one, a group of one."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1 or "RANK" not in os.environ:
+        yield ALONE
+        return
+    where = own_device(device)
+    on_gpu = where.startswith("cuda")
+    processes.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
+    try:
+        yield Group(processes.get_rank(), size, where if on_gpu else "cpu")
+    finally:
+        processes.destroy_process_group()
+
+
+def own_device(name: str) -> str:
+    """The device of this process: where torchrun started several on a machine, each has a GPU of its own."""
+    return f"cuda:{os.environ['LOCAL_RANK']}" if name == "cuda" and "LOCAL_RANK" in os.environ else name
+
+
+def restarted() -> bool:
+    """Whether torchrun starts the processes again because one of them died."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
