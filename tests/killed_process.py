@@ -1,7 +1,8 @@
 """Starts the command line in processes that can be killed.
 
-Run as a script, it imports everything once, and then starts each command by forking, so that a process begins its work
-at once and not after seconds of imports. Checkpoints are written after every step: most kills fall into or beside one.
+Run as a script, it imports everything once, and then starts each command by forking, so that a process begins its
+work at once and not after seconds of imports. Checkpoints are written after every step: most kills fall into or
+beside one.
 """
 
 import json
@@ -43,7 +44,7 @@ class Commands:
 def serve(errors):
     import torch
 
-    import promask.learn_and_report
+    import promask.learn_and_report  # noqa: F401, it takes long
     from promask.cli import main
     from promask.learning import checkpoint
 

@@ -51,8 +51,8 @@ def check_left_behind(folder):
 
 def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
     def learn(folder, *options):
-        return ("learn", scans, "--accel", "4", "--steps", "40", "--members", "2", "--patience", "0", "--out", folder,
-                *options)  # fmt: skip
+        settings = ("--accel", 4, "--steps", 40, "--members", 2, "--patience", 0)
+        return ("learn", scans, *settings, "--out", folder, *options)
 
     assert commands.run(*learn(tmp_path / "whole")) == 0
     wanted = content(tmp_path / "whole")

@@ -105,11 +105,12 @@ class Samples:
 
     def pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
         """The samples with these indices, a few at a time."""
-        return self._stream(piece for piece in indices.split(self._piece_length) if len(piece))
+        return self._stream(iter(indices.split(self._piece_length)))
 
     def shared_pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
-        """The share of this process of the samples with these indices, a few at a time."""
-        return self.pieces(indices[self.group.share(len(indices))])
+        """Those of these pieces that fall to this process."""
+        pieces = indices.split(self._piece_length)
+        return self._stream(iter(pieces[self.group.share(len(pieces))]))
 
     def some(self, most: int) -> torch.Tensor:
         """The indices of all samples, or of so many of them at equal distances."""

@@ -1,12 +1,13 @@
 """Processes that learn one mask together: who is who, and how they add up what each of them saw.
 
 `torchrun --nproc-per-node 2 -m promask learn ...` starts the same command several times. Every process draws the
-same masks from the same random numbers, works on its share of each batch, and adds its sums to those of others. So
-all of them come to the same probabilities, those of a single process with the same batch but for rounding.
+same masks from the same random numbers and works on its share of each batch; then they add what they found to the
+sums, one after the other, in the order of the images. So all of them come to the same probabilities, those that a
+single process finds with the same batch.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -46,11 +47,30 @@ class Group:
         """Replace each tensor by its sum over the processes, the same bits in all of them."""
         if self.size == 1:
             return
-        together = torch.cat([tensor.flatten() for tensor in tensors]).to(self.device)
+        message = self._message(tensors)
         with _noticing_losses():
-            processes.all_reduce(together)
-        for tensor, total in zip(tensors, together.split([each.numel() for each in tensors]), strict=True):
-            tensor.copy_(total.reshape(tensor.shape))
+            processes.all_reduce(message)
+        _deliver(message, tensors)
+
+    @contextmanager
+    def in_turn(self, *tensors: torch.Tensor) -> Iterator[None]:
+        """The processes do something one after the other, each with what the one before made of the tensors.
+
+        Then all have what the last one made of them. Sums are the same bits as those of a process alone.
+        """
+        if self.rank > 0:
+            message = self._message(tensors)
+            with _noticing_losses():
+                processes.recv(message, self.rank - 1)
+            _deliver(message, tensors)
+        yield
+        if self.size > 1:
+            message = self._message(tensors)
+            with _noticing_losses():
+                if self.rank + 1 < self.size:
+                    processes.send(message, self.rank + 1)
+                processes.broadcast(message, self.size - 1)
+            _deliver(message, tensors)
 
     def gathered(self, content: bytes) -> list[bytes]:
         """What each process has to say, in their order."""
@@ -84,6 +104,14 @@ class Group:
 
     def _wait(self) -> None:
         self.add_up(torch.zeros(1))
+
+    def _message(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.cat([tensor.flatten() for tensor in tensors]).to(self.device)
+
+
+def _deliver(message: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+    for tensor, values in zip(tensors, message.split([each.numel() for each in tensors]), strict=True):
+        tensor.copy_(values.reshape(tensor.shape))
 
 
 ALONE = Group()

@@ -16,12 +16,12 @@ from promask.learning.parts import InParts, said_of
 from promask.learning.progress import History, OnStep, Progress
 from promask.learning.standing import ModeWatch, Standing
 from promask.learning.start import Start
-from promask.learning.step import Differentiate, backpropagate, insert
+from promask.learning.step import Backpropagated, Differentiate, backpropagate, insert
 from promask.patterns import Pattern
 from promask.projection import project
 from promask.rules import RULES, Conditions
 from promask.tasks import Task
-from promask.types import UnitMask, Units
+from promask.types import Spectra, UnitDraws, UnitMask, Units
 
 
 def generator(seed: int, member: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -77,25 +77,36 @@ def optimise(
     differentiate: Differentiate = insert if config.rule == "exchange" else backpropagate
     in_parts = InParts(differentiate, samples, pattern, task, finetuning.weights if finetuning else ())
     order, count = generator(config.seed, member, "batches"), config.batch_size * config.samples
+    total, group = torch.zeros((), dtype=like.dtype, device=like.device), samples.group
+
+    def note(result: Backpropagated, masks: UnitDraws, spectra: Spectra, rows: slice) -> None:
+        now.rule.observe(masks, result.gradients, spectra, rows)
+        if finetuning is not None:
+            finetuning.observe(result.of_weights)
+        total.add_(result.loss)
 
     with closing(samples.batches(config.batch_size, config.samples, order, now.step)) as batches:
         for step in range(now.step + 1, config.steps + 1):
             if now.history.stopped is not None:
                 break
             temperature = now.rule.begin(now.theta, step)
-            total = torch.zeros((), dtype=like.dtype, device=like.device)
+            total.zero_()
+            for_our_turn: list[tuple[Backpropagated, UnitDraws, Spectra, slice]] = []
             for piece in next(batches):
                 masks = now.rule.draw(piece.count)
                 if piece.batch is None:
                     continue
                 for rows, part, result in in_parts(masks[piece.rows], piece.batch, now.history, step):
                     of_draws = slice(piece.rows.start + rows.start, piece.rows.start + rows.stop)
-                    now.rule.observe(masks[of_draws], result.gradients, part.spectra, of_draws)
-                    if finetuning is not None:
-                        finetuning.observe(result.of_weights)
-                    total += result.loss
+                    seen = (result, masks[of_draws], part.spectra, of_draws)
+                    if group.leads:
+                        note(*seen)
+                    else:
+                        for_our_turn.append(seen)
             of_network = () if finetuning is None else finetuning.gradients
-            samples.group.add_up(total, *now.rule.evidence, *of_network)
+            with group.in_turn(total, *now.rule.evidence, *of_network):
+                for seen in for_our_turn:
+                    note(*seen)
             loss = float(total) / count
             if not math.isfinite(loss):
                 raise FloatingPointError(said_of(loss, step, [], samples))
