@@ -49,7 +49,7 @@ def serve(errors):
     from promask.learning import checkpoint
 
     torch.set_num_threads(1)
-    checkpoint.SHARE, checkpoint.Clock.last = 1e9, 0.0
+    checkpoint.SHARE = 1e9
     for line in sys.stdin:
         order = json.loads(line)
         process = os.fork()

@@ -144,6 +144,8 @@ class Keeper:
     seconds_before: float = 0.0
     """Spent before this process went on."""
     unsaved: dict[int, Unsaved] = field(default_factory=dict)
+    went_on: list[int] = field(default_factory=list)
+    """Members that did not begin anew."""
 
     @property
     def seconds(self) -> float:
@@ -164,6 +166,7 @@ class Keeper:
             return None
         found = unpacked(content)
         self.seconds_before = max(self.seconds_before, found["seconds"])
+        self.went_on.append(member)
         if member == 0 and self.recorder is not None:
             with self.refusing_unfit(member):
                 self.recorder.resume(found["recorder"])

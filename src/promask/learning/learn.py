@@ -126,7 +126,11 @@ def learn(
         ),
         "seconds": round(keeper.seconds, 3),
         "seconds_waited": round(samples.seconds_waited, 3),
-        "checkpoints": {"written": clock.written, "seconds": round(clock.spent, 4)},
+        "checkpoints": {
+            "written": clock.written,
+            "seconds": round(clock.spent, 4),
+            "resumed": sorted(keeper.went_on),
+        },
         "processes": group.size,
         "versions": {
             "promask": __version__,
