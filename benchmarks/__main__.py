@@ -14,6 +14,7 @@ from rich.table import Table
 
 from benchmarks.memory import peak_memory
 from benchmarks.network import network_steps
+from benchmarks.processes import PROCESSES, checkpoints, processes_table
 from benchmarks.reading import reading
 from benchmarks.reconstructions import COILS, WHOLE, reconstruction_steps, run_step
 from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
@@ -109,6 +110,8 @@ def main() -> None:
     files = reading(size, volumes=40, slices=20, steps=4 * steps)
 
     network = network_steps(data, max(2, arguments.steps // 3))
+    several = processes_table(size, 4 * steps)
+    kept = checkpoints(data, 25 * arguments.steps)
     iterative = {"images": reconstruction_steps(data, arguments.steps), "step": run_step(data, arguments.steps)}
 
     record = {
@@ -121,6 +124,8 @@ def main() -> None:
         "volume": volume,
         "reading": files,
         "network": network,
+        "processes": several,
+        "checkpoints": kept,
         "iterative": iterative,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -177,6 +182,19 @@ def show(record: dict[str, Any]) -> None:
         f"{network['gradient'] / network['bare']:.2f} times a forward and backward pass of the bare network "
         f"({network['bare']:.2f} s), and as many reconstructions of a shape step "
         f"{network['shape'] / network['bare']:.2f} times."
+    )
+    table = Table("a process of one thread", box=None, pad_edge=False)
+    for heading in ("step, ms", f"speed-up with {PROCESSES}: a step", "the whole of learning"):
+        table.add_column(heading, justify="right")
+    for row in record["processes"]:
+        one, several = row["1"], row[str(PROCESSES)]
+        ratios = (f"{one[what] / several[what]:.2f}" for what in ("step", "run"))
+        table.add_row(row["step"], f"{1e3 * one['step']:.1f}", *ratios)
+    console.print(table)
+    kept = record["checkpoints"]
+    console.print(
+        f"Checkpoints of a run of {kept['steps']} steps: {kept['checkpoints']['written']}, which took "
+        f"{100 * kept['checkpoints']['seconds'] / kept['seconds']:.2f} % of {kept['seconds']:.1f} s."
     )
     iterative = record["iterative"]
     table = Table(f"one image, {COILS} coils", box=None, pad_edge=False)

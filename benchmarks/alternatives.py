@@ -48,7 +48,7 @@ class GumbelScaledStep(Published):
     def propose(self) -> Units:
         """A step against the mean gradient."""
         self.step += 1
-        return self.theta + scaled_step(self.conditions, -torch.as_tensor(self.total / self.count), self.step)
+        return self.theta + scaled_step(self.conditions, -self.total / self.count, self.step)
 
 
 class TrapezoidScaledStep(BestResponse):
@@ -59,7 +59,7 @@ class TrapezoidScaledStep(BestResponse):
         self.sums = torch.zeros(4, *theta.shape)
         return super().begin(theta, step)
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra) -> None:
+    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Sums for both values of each unit."""
         parts = (masks * gradients, masks, (1 - masks) * gradients, 1 - masks)
         self.sums += torch.stack([part.sum(0) for part in parts])

@@ -1,7 +1,7 @@
 """Runs commands on a disk of its own that is full or must not be written to, and prints what came of each.
 
-To be started in a mount namespace (`unshare --mount`), in which it may mount. The arguments are the folder to mount
-on and the data.
+To be started in a mount namespace (`unshare --mount`), in which it may mount. The arguments are the folder to
+mount on and the data.
 """
 
 import json

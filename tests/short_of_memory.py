@@ -14,7 +14,8 @@ import torch
 import promask
 from promask.errors import InputWarning
 
-SPARE = 2**20
+SPARE = 20 * 2**20
+"""Bytes: too few for the 8 images that are worked on at a time, and enough for 4."""
 
 
 def taken():

@@ -37,6 +37,8 @@ def test_the_benchmark_runs(tmp_path):
     assert record["network"]["images"] == 32
     assert all(record["network"][kind] > 0 for kind in ("bare", "gradient", "shape"))
     assert "of the bare network" in shown
+    assert all(row[count]["run"] > row[count]["step"] > 0 for row in record["processes"] for count in "12")
+    assert record["checkpoints"]["checkpoints"]["written"] >= 0
     assert [row["fourier"] for row in record["iterative"]["images"]] == [23, 43, 43, 101]
     assert "this / its own transforms" in shown
 

@@ -1,0 +1,74 @@
+"""One fit on one process and on two, each with one thread; and what checkpoints cost.
+
+`torchrun --nproc-per-node 2 -m benchmarks.processes 256 default 30` measures one of them and prints it as JSON.
+"""
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import torch
+
+from benchmarks.steps import ACCELERATION, WARM_UP, hearts
+from promask.data import ArraySet
+from promask.learning.distributed import joined
+from promask.learning.learn import learn
+
+PROCESSES = 2
+PRESETS = {"default": "default preset, 16 x 1", "paper": "paper preset, 32 x 4"}
+
+
+def processes_table(size: int, steps: int) -> list[dict[str, Any]]:
+    """For each preset, the seconds of a step and of the whole of learning, with one and with two processes."""
+    return [
+        {
+            "step": label,
+            **{str(count): _measured_in(count, size, preset, steps) for count in (1, PROCESSES)},
+        }
+        for preset, label in PRESETS.items()
+    ]
+
+
+def checkpoints(data: ArraySet, steps: int) -> dict[str, Any]:
+    """What checkpoints take of a run of so many steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = learn(data, ACCELERATION, steps=steps, patience=0, checkpoint=folder)
+    return {"seconds": run.about["seconds"], "steps": steps, **{"checkpoints": run.about["checkpoints"]}}
+
+
+def _measured_in(count: int, size: int, preset: str, steps: int) -> dict[str, float]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    command = [*launcher, "-m", "benchmarks.processes", str(size), preset, str(steps)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main(size: int, preset: str, steps: int) -> None:
+    """Learn with the other processes of the group, if there are any."""
+    torch.set_num_threads(1)
+    stamps: list[float] = []
+    with joined() as group:
+        run = learn(
+            hearts(size),
+            ACCELERATION,
+            preset=preset,
+            steps=steps,
+            members=1,
+            patience=0,
+            group=group,
+            on_step=lambda _: stamps.append(time.perf_counter()),
+        )
+    intervals = [after - before for before, after in itertools.pairwise(stamps[WARM_UP:])]
+    if group.leads:
+        print(json.dumps({"step": statistics.median(intervals), "run": run.about["seconds"]}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
