@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,46 @@ class Bench:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """A cell and what there is of it; neither mask nor record, at first."""
+
+    cell: Cell
+    record: Mapping[str, Any] = field(default_factory=dict)
+    mask: Mask | None = None
+
+    def is_measured(self, bench: Bench) -> bool:
+        """Whether nothing is left to do."""
+        return bench.measurement.measure.name in self.record["quality"]
+
+
+def made(cell: Cell, bench: Bench) -> Begun:
+    """A cell with its mask."""
+    began = time.perf_counter()
+    mask, plain = cell.method.mask(bench.problem(cell))
+    mask = mask.contiguous()
+    record = {
+        "method": cell.method.label,
+        "acceleration": cell.acceleration,
+        "seed": cell.seed,
+        "seconds": round(time.perf_counter() - began, 3),
+        "plain": plain,
+        "threads": torch.get_num_threads(),
+        "achieved": achieved_acceleration(mask, bench.learning.geometry.extent),
+        "quality": {},
+    }
+    return Begun(cell, record, mask)
+
+
+def measured(begun: Begun, bench: Bench) -> Begun:
+    """A cell with the quality of its mask, beside what was measured before."""
+    assert begun.mask is not None
+    values = bench.measurement.of_mask(begun.mask, bench.held_out)
+    quality = {name: list(map(_known, each)) for name, each in values.items()}
+    together = {**begun.record["quality"], bench.measurement.measure.name: quality}
+    return replace(begun, record={**begun.record, "quality": together})
+
+
+@dataclass(frozen=True)
 class Store:
     """The folder that keeps cells: a mask and a record for each of them."""
 
@@ -83,40 +123,30 @@ class Store:
         """Whether nothing is left to do."""
         return measure in self.record(cell).get("quality", {}) and self._mask_path(cell).is_file()
 
-    def complete(self, cell: Cell, bench: Bench) -> None:
-        """Make the mask and measure it, unless one or both were done before."""
+    def begun(self, cell: Cell) -> Begun:
+        """What there is of a cell: a mask with its record, or neither."""
         record = self.record(cell)
         try:
-            mask = self.mask(cell) if record else None
+            return Begun(cell, record, self.mask(cell)) if record else Begun(cell)
         except InputError:
-            mask = None
-        if mask is None:
-            began = time.perf_counter()
-            mask, plain = cell.method.mask(bench.problem(cell))
-            mask = mask.contiguous()
-            record = {
-                "method": cell.method.label,
-                "acceleration": cell.acceleration,
-                "seed": cell.seed,
-                "seconds": round(time.perf_counter() - began, 3),
-                "plain": plain,
-                "threads": torch.get_num_threads(),
-                "achieved": achieved_acceleration(mask, bench.learning.geometry.extent),
-                "quality": {},
-            }
-            self._save(cell, record, mask)  # before anything else can go wrong
-        measure = bench.measurement.measure.name
-        if measure not in record["quality"]:
-            values = bench.measurement.of_mask(mask, bench.held_out)
-            record["quality"][measure] = {name: list(map(_known, each)) for name, each in values.items()}
-            self._save(cell, record)
+            return Begun(cell)
 
-    def _save(self, cell: Cell, record: Mapping[str, Any], mask: torch.Tensor | None = None) -> None:
-        for path in (self._record_path(cell), self._mask_path(cell)):
+    def complete(self, cell: Cell, bench: Bench) -> None:
+        """Make the mask and measure it, unless one or both were done before."""
+        begun = self.begun(cell)
+        if begun.mask is None:
+            begun = made(cell, bench)
+            self.save(begun)  # before anything else can go wrong
+        if not begun.is_measured(bench):
+            self.save(measured(begun, bench), with_mask=False)
+
+    def save(self, begun: Begun, with_mask: bool = True) -> None:
+        """Keep the record, and the mask if it is a new one."""
+        for path in (self._record_path(begun.cell), self._mask_path(begun.cell)):
             path.parent.mkdir(parents=True, exist_ok=True)
-        if mask is not None:
-            save_array(self._mask_path(cell), mask)
-        save_text(self._record_path(cell), json.dumps(record))
+        if with_mask and begun.mask is not None:
+            save_array(self._mask_path(begun.cell), begun.mask)
+        save_text(self._record_path(begun.cell), json.dumps(begun.record))
 
     def _record_path(self, cell: Cell) -> Path:
         return self.folder / "cells" / f"{cell.name}.json"
