@@ -8,6 +8,7 @@ PACKAGE = ROOT / "src" / "promask"
 ROWS = [
     "errors",
     "version",
+    "cluster",
     "geometry",
     "types",
     "fourier",
