@@ -126,6 +126,14 @@ def compare(
     ] = None,
     axis: Axis = None,
     jobs: Annotated[int | None, setting("N", "Processes at a time.", "one per core, at most 4")] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Make the masks on a Dask cluster whose workers can read DATA: tcp://HOST:PORT of its scheduler.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
     *,
     reading: dict[str, Any],
@@ -143,6 +151,8 @@ def compare(
       promask compare brain --coils 8 --recon cs --accel 4 8 --out runs/cs
       promask compare cardiac --task segmentation --network unet.safetensors \\
         --accel 8 16 32 --out runs/table2
+      promask compare /shared/scans.npz --accel 4 8 --seeds 100 \\
+        --scheduler tcp://10.0.0.1:8786 --out runs/many
     """
     from promask.experiments.compare import compare as compare_methods
     from promask.experiments.workers import usual_jobs
@@ -164,7 +174,8 @@ def compare(
             loss=loss,
             centre=centre,
             axis=axes(axis),
-            jobs=usual_jobs() if jobs is None else jobs,
+            jobs=usual_jobs() if jobs is None and scheduler is None else jobs,
+            scheduler=scheduler,
             on_cell=told(bar.on_cell),
             on_file=bar.on_file,
             **reading,

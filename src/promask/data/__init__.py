@@ -47,6 +47,7 @@ __all__ = [
     "ArraySet",
     "OnFile",
     "Subset",
+    "absolute",
     "acquired",
     "calibrated",
     "channels_seen",
@@ -156,6 +157,20 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
     if suffix not in READERS:
         raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
     return FileSet([READERS[suffix](path, reading)], reading, text)
+
+
+def absolute(data: Any) -> Any:
+    """The same data for a process in another folder: a file or folder by its whole path, all else as it is.
+
+    >>> absolute("brain"), absolute("acdc:/scans")
+    ('brain', 'acdc:/scans')
+    """
+    if not isinstance(data, str | Path) or str(data).partition("+")[0] in BUILT_IN:
+        return data
+    collection, _, root = str(data).partition(":")
+    if collection in COLLECTIONS and root:
+        return f"{collection}:{Path(root).absolute()}"
+    return str(Path(data).absolute())
 
 
 def _check_same_reading(data: SampleSet, reading: Reading) -> None:

@@ -1,17 +1,19 @@
 """The paper's Tables 1 and 2 on anyone's data: methods x accelerations, on images that no mask was made from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from promask.cluster import check_address
 from promask.conventions import find_convention
-from promask.data import OnFile, calibrated, channels_seen, choose_part, load, prepared
+from promask.data import OnFile, absolute, calibrated, channels_seen, choose_part, load, prepared
 from promask.errors import InputError
 from promask.evaluation import measurable
+from promask.experiments import on_cluster
 from promask.experiments.cells import Bench, Cell, Store
 from promask.experiments.contours import contour_grid
 from promask.experiments.figures import picture_grid, quality_over_acceleration
@@ -52,6 +54,16 @@ class Opening:
     convention: str
     network: str | Path | SegmentationNetwork | Segmentation | None = None
     recon: Reconstruction = ZERO_FILLED
+
+    def from_anywhere(self) -> "Opening":
+        """The same for a process in another folder, or on another machine that has the same disk."""
+        network, maps = self.network, self.reading.maps
+        return replace(
+            self,
+            data=absolute(self.data),
+            reading=replace(self.reading, maps=None if maps is None else str(Path(maps).absolute())),
+            network=Path(network).absolute() if isinstance(network, str | Path) else network,
+        )
 
     def __call__(self, on_file: OnFile | None = None) -> Bench:
         """Both parts, made ready, and the network."""
@@ -94,7 +106,8 @@ def compare(
     loss: str | None = None,
     centre: int | None = None,
     axis: Sequence[int] | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
+    scheduler: str | None = None,
     on_cell: OnCell | None = None,
     on_file: OnFile | None = None,
     **reading: Any,
@@ -106,14 +119,16 @@ def compare(
     `learned_seeds` of methods that learn (at most 5 without a choice). With the task `segmentation` and a network,
     a file or an object, masks are measured by what the network finds in the images, and methods that learn do so
     for it unless they name another loss, as `promask:mse` does. `recon` is how images are reconstructed, and what
-    methods learn for unless they name another, as `promask:zero-filled` does. `jobs` are parallel processes; if
-    several, a script must call this below `if __name__ == "__main__":`. Further settings are those of `Reading`,
-    for files.
+    methods learn for unless they name another, as `promask:zero-filled` does. `jobs` are parallel processes, 1
+    without a choice; if several, a script must call this below `if __name__ == "__main__":`. With the address of a
+    `scheduler`, such as `tcp://HOST:8786`, the workers of a Dask cluster make the masks instead, from the same
+    files on a disk that they share, and this process writes them. Further settings are those of `Reading`, for
+    files.
     """
     accelerations = [accelerations] if isinstance(accelerations, int | float) else accelerations
     methods = [methods] if isinstance(methods, str) else methods
     folder = Path(out)
-    check_jobs(jobs)
+    _check_place_of_work(jobs, scheduler)
     find_convention(convention)
     _check_task(task, network)
     volumes = any("3d" in text.split(":") for text in methods or ())
@@ -129,10 +144,25 @@ def compare(
     full = bench.measurement.of_full(bench.held_out)
     with alone_in(folder, bench):
         store = Store(folder)
-        _complete(cells, store, bench, open_bench, jobs, on_cell)
+
+        def work(todo: Sequence[Cell]) -> Generator[Cell, None, None]:
+            if scheduler is None:
+                return completed(todo, store, bench, open_bench, jobs or 1)
+            return on_cluster.completed(todo, store, bench, open_bench.from_anywhere(), scheduler)
+
+        _complete(cells, store, bench, work, on_cell)
         comparison = _gathered(cells, store, bench, full)
         _write(comparison, cells, store, bench, convention)
         return comparison
+
+
+def _check_place_of_work(jobs: int | None, scheduler: str | None) -> None:
+    if scheduler is None:
+        check_jobs(1 if jobs is None else jobs)
+    elif jobs is not None:
+        raise InputError("The workers of a cluster are its own: give --jobs or --scheduler, and not both.")
+    else:
+        check_address(scheduler)
 
 
 def _check_task(task: str, network: object) -> None:
@@ -147,8 +177,7 @@ def _complete(
     cells: Sequence[Cell],
     store: Store,
     bench: Bench,
-    open_bench: Opening,
-    jobs: int,
+    work: Callable[[Sequence[Cell]], Generator[Cell, None, None]],
     on_cell: OnCell | None,
 ) -> None:
     measure = bench.measurement.measure.name
@@ -156,7 +185,7 @@ def _complete(
     before = len(cells) - len(todo)
     if on_cell is not None:
         on_cell(before, len(cells), "")
-    with closing(completed(todo, store, bench, open_bench, jobs)) as finished:
+    with closing(work(todo)) as finished:
         for done, cell in enumerate(finished, start=before + 1):
             if on_cell is not None:
                 on_cell(done, len(cells), cell.name)
