@@ -14,7 +14,8 @@ from promask.data import from_images, load
 from promask.evaluation import evaluate
 from promask.fourier import centred, fft_order, from_spectrum, spectrum, to_kspace
 from promask.learning.batches import index_batches
-from promask.learning.loop import generator, optimise
+from promask.learning.loop import optimise
+from promask.learning.randomness import generator
 from promask.learning.step import backpropagate
 from promask.patterns import Pattern
 from promask.sampling import logistic_noise

@@ -11,7 +11,7 @@ import torch
 import promask
 from helpers import assert_global_random_state_is_untouched, seeded
 from promask.errors import InputError
-from promask.learning.loop import generator
+from promask.learning.randomness import generator
 from promask.nn import ProbabilisticMask, difference
 
 KINDS = [

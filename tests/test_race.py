@@ -10,8 +10,8 @@ from helpers import samples_of, seeded, smooth_images
 from promask.config import Config
 from promask.distribution import MaskDistribution
 from promask.fourier import centred, fft_order, space_axes, spectrum
-from promask.learning.loop import generator
 from promask.learning.race import race
+from promask.learning.randomness import generator
 from promask.learning.shapes import log_energy, shapes
 from promask.learning.start import starting_probabilities
 from promask.patterns import Pattern

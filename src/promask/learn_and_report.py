@@ -30,13 +30,15 @@ def learn_and_report(
     command: str | None = None,
     resume: bool = False,
     group: Group = ALONE,
+    scheduler: str | None = None,
     **settings: Any,
 ) -> Run:
     """Learn a mask, measure it on what it did not see, and write the run folder.
 
     `settings` are those of `Config`, as plain values; `command` is what the report says that the run was made by.
     With `resume`, it goes on from what a process left there that was killed: a checkpoint, or a run without its
-    report. Of a group of processes the first one measures and writes.
+    report. Of a group of processes the first one measures and writes. A `scheduler` is that of a Dask cluster that
+    learns the members.
     """
     with group.first_before_others():
         config = Config.preset(preset, **settings)
@@ -54,13 +56,14 @@ def learn_and_report(
             return run
     else:
         run = learn(
-            data_set,
+            data if scheduler else data_set,  # workers open it themselves
             preset=preset,
             on_step=on_step,
             on_file=on_file,
             checkpoint=out,
             resume=resume,
             group=group,
+            scheduler=scheduler,
             **settings,
         )
         run = run.noting(command=command)

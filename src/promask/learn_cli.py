@@ -114,6 +114,10 @@ def learn(
             "--resume", metavar="", help="Go on with a run that was interrupted or killed, from its checkpoint."
         ),
     ] = False,
+    scheduler: Annotated[
+        str | None,
+        setting("ADDRESS", "A Dask cluster that learns the members, such as tcp://HOST:8786.", "this machine"),
+    ] = None,
     as_json: Json = False,
     *,
     reading: dict[str, Any],
@@ -132,6 +136,7 @@ def learn(
       promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
       promask learn brain --config runs/brain/run.json --seed 1 --out runs/again
       promask learn brain --accel 8 --out runs/brain --resume
+      promask learn scans.npz --accel 8 --members 10 --scheduler tcp://HOST:8786 --out runs/ten
       torchrun --nproc-per-node 2 -m promask learn brain --accel 8 --out runs/brain
     """
     options = {
@@ -177,6 +182,7 @@ def learn(
                 command=as_typed(),
                 resume=resume or restarted(),
                 group=group,
+                scheduler=scheduler,
                 **settings,
             )
     if speaks():

@@ -29,7 +29,8 @@ from promask import schedules
 from promask.distribution import MaskDistribution
 from promask.errors import InputError
 from promask.fourier import centred
-from promask.learning.loop import constrain, generator
+from promask.learning.loop import constrain
+from promask.learning.randomness import generator
 from promask.learning.start import given
 from promask.patterns import Pattern
 from promask.projection import nth_largest

@@ -1,6 +1,6 @@
 """Model averaging: independent members, the mean of their probabilities, and how much they disagree."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,9 @@ from promask.patterns import Pattern
 from promask.projection import rounded_down
 from promask.tasks import Task
 from promask.types import Units
+
+Elsewhere = Callable[[Task, Keeper], list[tuple[Units, History]]]
+"""Learns all members in other processes."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ def optimise_members(
     on_step: OnStep | None = None,
     finetuning: Finetuning | None = None,
     keeper: Keeper | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Ensemble:
     """Learn `config.members` members that share the data and nothing else.
 
@@ -50,7 +54,12 @@ def optimise_members(
     own, by = (samples.alone(), keeper.alone()) if split else (samples, keeper)
     numbers = range(config.members)[group.rank :: group.size] if split else range(config.members)
     with by.at_work():
-        members = [way(own, pattern, task, config, start, number, on_step, finetuning, by) for number in numbers]
+        if elsewhere is not None:
+            members = [(theta.to(samples.device), history) for theta, history in elsewhere(task, by)]
+        else:
+            members = [
+                way(own, pattern, task, config, start, number, on_step, finetuning, by) for number in numbers
+            ]
     if split:
         members = _from_all(members, config.members, group, samples.device)
     stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)

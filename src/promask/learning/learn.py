@@ -12,28 +12,23 @@ import numpy as np
 import torch
 from torch import nn
 
+from promask.cluster import check_address
 from promask.config import Config
-from promask.data import OnFile, calibrated, channels_seen, choose_part, load, prepared, reading_of
+from promask.data import OnFile
 from promask.errors import InputError
-from promask.fourier import fft_order
-from promask.learning.batches import Samples
-from promask.learning.checkpoint import Clock, Identity, Keeper
-from promask.learning.distributed import ALONE, Group, own_device
+from promask.learning.checkpoint import Identity, Keeper
+from promask.learning.distributed import ALONE, Group
 from promask.learning.ensemble import Ensemble
-from promask.learning.loop import generator
+from promask.learning.on_cluster import OnCluster
+from promask.learning.opening import Opening
 from promask.learning.progress import OnStep
 from promask.learning.run import Run
 from promask.learning.search import search
-from promask.learning.start import Start, starting_probabilities
-from promask.learning.trajectory import Recorder
-from promask.patterns import Pattern
+from promask.learning.trajectory import Recorder, first_of
 from promask.recon import Network, Reconstruction, make_reconstruction, settings_of
 from promask.tasks import SEGMENTATION, Segmentation, Task, make_task, segmentation_by, segmentation_in
-from promask.types import Loss, SampleSet, Units
+from promask.types import Loss
 from promask.version import __version__
-
-FEWEST_TO_SPLIT = 4
-"""Samples, below which all of them are learned from and decide."""
 
 
 def learn(
@@ -51,6 +46,7 @@ def learn(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     group: Group = ALONE,
+    scheduler: str | None = None,
     **settings: Any,
 ) -> Run:
     """Learn where to sample k-space.
@@ -68,7 +64,8 @@ def learn(
     `promask.recon`, such as a network. `init` is `uniform`, `energy`, or an
     array or .npy file of probabilities, or a run folder. With a folder for a `checkpoint`, a run that is killed
     goes on from there when it is called again with `resume`. `group` are the processes that learn together, from
-    `promask.learning.distributed.joined`. Further settings are those of `Config`: steps,
+    `promask.learning.distributed.joined`; `scheduler` is the address of a Dask cluster that learns the members.
+    Further settings are those of `Config`: steps,
     batch_size, samples, members, pattern, axis, centre, part, seed, finetune, ...; and of `Reading`, for files.
     """
     if isinstance(task, str):
@@ -82,37 +79,26 @@ def learn(
     name, fills_in = (recon, None) if isinstance(recon, str) else (recon.name, recon.fills_in)
     config = Config.preset(preset, fills_in, acceleration=acceleration, loss=task.name, recon=name, **settings)
     recon = make_reconstruction(recon, config.iterations, config.regularisation)
-    init = config.init if init is None else init
-    device = _device(own_device(config.device) if group.size > 1 else config.device)
-    whole = load(data, config)
-    loaded = reading_of(whole).reading_settings()
-    config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
-    chosen, part = choose_part(whole, config.part, usual="train")
-    pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
-    budget = pattern.budget(config.acceleration)
-    pattern.block(config.centre, budget)  # must fit
-
-    with group.first_before_others():
-        chosen = calibrated(prepared(chosen, on_file), recon, on_file)
-    if segmentation is not None:
-        segmentation.check(chosen, channels_seen(chosen, recon))
-    learning, validation = _to_learn_from(chosen, task)
-    clock = Clock()
-    samples = Samples.of_task(learning, device, task, recon, group)
-    judges = samples if validation is None else Samples.of_task(validation, device, task, recon, group)
-    start = starting_probabilities(init, samples, pattern)
-    recorder = Recorder(_first(start, pattern, config), on_step)
-    identity = Identity({**config.to_dict(), "samples": len(learning)}, samples.mean_energy(pattern))
+    opening = Opening(data, config, task, recon, config.init if init is None else init)
+    if scheduler is not None:
+        _check_cluster(scheduler, config, group)
+    opened = opening(on_file, group)
+    config, pattern, samples, clock = opened.config, opened.pattern, opened.samples, opened.clock
+    recorder = Recorder(first_of(opened.start, pattern, config), on_step)
+    identity = Identity({**config.to_dict(), "samples": len(samples)}, samples.mean_energy(pattern))
     keeper = Keeper(None if checkpoint is None else Path(checkpoint), identity, resume, recorder, group, clock)
-    found = search(samples, judges, pattern, task, config, start, recorder.on_step, keeper)
+    elsewhere = None if scheduler is None else OnCluster(scheduler, replace(opening, config=config), recorder)
+    found = search(
+        samples, opened.judges, pattern, task, config, opened.start, recorder.on_step, keeper, elsewhere
+    )
     about = {
         "data": {
-            "source": whole.name,
-            "part": part,
-            "images": len(chosen),
-            "validation": 0 if validation is None else len(validation),
-            "groups": len(set(chosen.groups)),
-            "shape": whole.shape,
+            "source": opened.whole.name,
+            "part": opened.part,
+            "images": len(opened.chosen),
+            "validation": opened.validation,
+            "groups": len(set(opened.chosen.groups)),
+            "shape": opened.whole.shape,
         },
         "preset": preset,
         "plain": found.plain,
@@ -164,11 +150,14 @@ def _task(
     return make_task(loss or (SEGMENTATION if for_network else "mse"), segmentation)
 
 
-def _first(start: Start, pattern: Pattern, config: Config) -> Units:
-    """Where the first member starts: what is always or never acquired is so from the beginning."""
-    drawn, axes = start(generator(config.seed, 0, "start")).cpu(), len(pattern.free)
-    always, never = (fft_order(units, axes) for units in (pattern.centre(config.centre), pattern.padding()))
-    return drawn.masked_fill(always, 1).masked_fill(never, 0)
+def _check_cluster(scheduler: str, config: Config, group: Group) -> None:
+    check_address(scheduler)
+    if config.members == 1:
+        raise InputError(
+            "A cluster learns members, each apart from the others: ask for several, such as --members 10."
+        )
+    if group.size > 1:
+        raise InputError("Members are learned on a cluster or by the processes of torchrun, not by both.")
 
 
 def _about_network(
@@ -182,26 +171,6 @@ def _about_network(
         "classes": names,
         "finetuned": finetuned,
     }
-
-
-def _to_learn_from(data: SampleSet, task: Task) -> tuple[SampleSet, SampleSet | None]:
-    """The samples to learn from, and, where a network judges, others that decide whether what was learned is kept.
-
-    They are other patients, and the same that said when to stop training the network.
-    """
-    if not task.needs_labels or len(data) < FEWEST_TO_SPLIT:
-        return data, None
-    (learning, _), (validation, _) = (choose_part(data, part, usual=part) for part in ("train", "test"))
-    return learning, validation
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"The device {name!r} cannot be used here: {str(error).splitlines()[0]}.") from error
-    return device
 
 
 def _history(ensemble: Ensemble) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import math
 from contextlib import closing
 
-import numpy as np
 import torch
 
 from promask import schedules
@@ -14,6 +13,7 @@ from promask.learning.checkpoint import Keeper
 from promask.learning.finetuning import Finetuning
 from promask.learning.parts import InParts, said_of
 from promask.learning.progress import History, OnStep, Progress
+from promask.learning.randomness import generator
 from promask.learning.standing import ModeWatch, Standing
 from promask.learning.start import Start
 from promask.learning.step import Backpropagated, Differentiate, backpropagate, insert
@@ -22,13 +22,6 @@ from promask.projection import project
 from promask.rules import RULES, Conditions
 from promask.tasks import Task
 from promask.types import Spectra, UnitDraws, UnitMask, Units
-
-
-def generator(seed: int, member: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
-    """A stream of random numbers of its own for each seed, member and purpose: start, batches or noise."""
-    entropy = [seed, member, *purpose.encode()]
-    state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
-    return torch.Generator(device).manual_seed(int(state[0]))
 
 
 def optimise(

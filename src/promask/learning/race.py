@@ -19,9 +19,10 @@ from promask.fourier import fft_order
 from promask.learning.batches import Samples
 from promask.learning.checkpoint import Keeper
 from promask.learning.finetuning import Finetuning
-from promask.learning.loop import constrain, generator
+from promask.learning.loop import constrain
 from promask.learning.parts import said_of
 from promask.learning.progress import History, OnStep, Progress
+from promask.learning.randomness import generator
 from promask.learning.shapes import BEYOND, Shapes, Weights, log_energy, shapes
 from promask.learning.start import Start
 from promask.learning.step import backpropagate

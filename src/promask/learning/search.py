@@ -12,11 +12,11 @@ from promask.distribution import MaskDistribution
 from promask.fourier import centred
 from promask.learning.batches import Samples
 from promask.learning.checkpoint import Keeper
-from promask.learning.ensemble import Ensemble, optimise_members
+from promask.learning.ensemble import Elsewhere, Ensemble, optimise_members
 from promask.learning.finetuning import Finetuning
-from promask.learning.loop import generator
 from promask.learning.plain import FEWER, JUDGES, LOOKED_AT, best_units, mean_loss, plain_masks
 from promask.learning.progress import OnStep
+from promask.learning.randomness import generator
 from promask.learning.start import Start, starting_probabilities
 from promask.patterns import Pattern
 from promask.recon import Network, Reconstruction, ZeroFilled
@@ -54,6 +54,7 @@ def search(
     start: Start,
     on_step: OnStep | None = None,
     keeper: Keeper | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Found:
     """Learn from samples; the judges, which may be the same, say whether a plain mask is better.
 
@@ -73,7 +74,9 @@ def search(
         elif finetuning is not None:
             tuned = with_network(task, finetuning.network)
         learning = samples.with_recon(with_tuned)
-        ensemble = optimise_members(learning, pattern, tuned, config, start, on_step, finetuning, keeper)
+        ensemble = optimise_members(
+            learning, pattern, tuned, config, start, on_step, finetuning, keeper, elsewhere
+        )
         distribution = MaskDistribution(_result(ensemble.probabilities, dimensions), pattern, budget)
         found = Found(distribution, _result(ensemble.variance, dimensions), ensemble)
         if config.rule == "published":  # left as it is

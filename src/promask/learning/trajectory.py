@@ -8,8 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from promask.fourier import centred
+from promask.config import Config
+from promask.fourier import centred, fft_order
 from promask.learning.progress import OnStep, Progress
+from promask.learning.randomness import generator
+from promask.learning.start import Start
+from promask.patterns import Pattern
 from promask.types import Units
 
 MOMENTS = 16
@@ -24,6 +28,13 @@ class Trajectory:
 
     steps: tuple[int, ...]
     probabilities: Float[Tensor, "moment *units"]
+
+
+def first_of(start: Start, pattern: Pattern, config: Config) -> Units:
+    """Where the first member starts: what is always or never acquired is so from the beginning."""
+    drawn, axes = start(generator(config.seed, 0, "start")).cpu(), len(pattern.free)
+    always, never = (fft_order(units, axes) for units in (pattern.centre(config.centre), pattern.padding()))
+    return drawn.masked_fill(always, 1).masked_fill(never, 0)
 
 
 class Recorder:

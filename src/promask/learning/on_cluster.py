@@ -1,0 +1,84 @@
+"""Members of a run on the workers of a Dask cluster: each is learned by one of them, from its start to its end."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from promask.cluster import completed
+from promask.config import SHAPE
+from promask.learning.checkpoint import Keeper
+from promask.learning.loop import optimise
+from promask.learning.opening import Opened, Opening
+from promask.learning.progress import History, OnStep, Progress
+from promask.learning.race import race
+from promask.learning.state import packed, unpacked
+from promask.learning.trajectory import Recorder, first_of
+from promask.tasks import Task, networks_frozen
+from promask.types import Units
+
+
+@dataclass
+class LastState(Keeper):
+    """Remembers the last state of a member, and writes nothing."""
+
+    state: Callable[[], Mapping[str, Any]] | None = None
+
+    def keep(self, member: int, state: Callable[[], Mapping[str, Any]]) -> None:
+        """Take note of the state after a step."""
+        self.state = state
+
+
+@dataclass(frozen=True)
+class OnCluster:
+    """Learns the members of a run on a cluster; what comes back is kept as if it had been learned here."""
+
+    scheduler: str
+    opening: Opening
+    recorder: Recorder
+    """Of the first member; its callback is told when a member is done."""
+
+    def __call__(self, task: Task, keeper: Keeper) -> list[tuple[Units, History]]:
+        """The members in their order; those that a keeper knows to be finished are not learned again."""
+        config = self.opening.config
+        done = {member: keeper.resumed(member) for member in range(config.members)}
+        found = {
+            member: state for member, state in done.items() if state is not None and _is_over(state, config.steps)
+        }
+        missing = [member for member in range(config.members) if member not in found]
+        opening = replace(self.opening, task=task)
+        for member, content in completed(self.scheduler, learned_member, missing, opening):
+            answer = unpacked(content)
+            found[member] = answer["member"]
+            if member == 0:
+                self.recorder.resume(answer["recorder"])
+            keeper.keep(member, answer["member"].copy)
+            _tell(self.recorder.then, len(found) - 1, answer["member"], config.members, config.steps)
+        return [_result(found[member]) for member in range(config.members)]
+
+
+def learned_member(opened: Opened, member: int) -> bytes:
+    """In a worker: the last state of a member, and what was recorded of the first one."""
+    config, task, last = opened.config, opened.task, LastState()
+    recorder = Recorder(first_of(opened.start, opened.pattern, config))
+    way = race if config.rule == SHAPE else optimise
+    with networks_frozen(task, opened.samples.recon):
+        way(opened.samples, opened.pattern, task, config, opened.start, member, recorder.on_step, None, last)
+    assert last.state is not None
+    return packed({"member": last.state(), "recorder": recorder.state() if member == 0 else None})
+
+
+def _is_over(state: Mapping[str, Any], steps: int) -> bool:
+    history = History.of_state(state["history"])
+    return len(history.loss) == steps or history.stopped is not None
+
+
+def _result(state: Mapping[str, Any]) -> tuple[Units, History]:
+    return state["theta"], History.of_state(state["history"])
+
+
+def _tell(on_step: OnStep | None, place: int, state: Mapping[str, Any], members: int, steps: int) -> None:
+    """That one more member is done, as if it were the one in this place."""
+    theta, history = _result(state)
+    last = (history.loss[-1], history.budget[-1], history.temperature[-1])
+    if on_step is not None:
+        on_step(Progress(place, members, steps, steps, *last, theta))
