@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo studio test lint docs bench clean
+.PHONY: help demo studio test lint docs bench package audit pins exact clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,24 @@ docs: .venv/developer ## the documentation as a site: site/index.html
 
 bench: .venv/developer ## speed, as ratios to the literal algorithm and to the bare Fourier transforms
 	$(BIN)/python -m benchmarks
+
+package: .venv/developer ## the wheel and the source archive, in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+
+audit: .venv/developer ## known vulnerabilities of the pinned packages, from a public data base
+	@$(INSTALL) pip-audit
+	$(BIN)/pip-audit --disable-pip --no-deps --require-hashes --requirement requirements-ci.txt
+
+pins: .venv/developer ## write requirements-ci.txt anew, from pyproject.toml and constraints.txt
+	@$(INSTALL) uv
+	@$(BIN)/python .ci/pins.py
+
+exact: .venv/bin/pip ## install exactly what requirements-ci.txt lists, verified by hash, as CI does
+	@echo "Installing the packages of requirements-ci.txt into .venv (a few minutes, once)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --requirement requirements-ci.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch .venv/installed .venv/developer
 
 clean: ## remove .venv and everything that tools left behind
 	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
