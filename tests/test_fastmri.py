@@ -16,6 +16,7 @@ from layouts import (
     mrd_header,
     numbers_of,
     parts,
+    patients,
     refusal,
     rewrite,
     scan,
@@ -33,9 +34,9 @@ def test_fastmri_folders_are_the_parts(knees):
     data = load(f"fastmri:{knees}")
     check_data_set(data)
     assert len(data) == 18
-    assert parts(data) == [["a", "b", "c"], ["d", "e"]]
+    assert parts(data) == [patients("abc"), patients("de")]
     train, test = parts(load(f"fastmri:{knees / 'singlecoil_train'}"))
-    assert sorted([*train, *test]) == ["a", "b", "c"]
+    assert sorted([*train, *test]) == patients("abc")
     scan(knees / "singlecoil_test" / "file1000009.h5", mask=np.ones(WIDTH, bool))
     assert len(load(f"fastmri:{knees}")) == 18, "undersampled files are not looked for"
 
@@ -139,5 +140,5 @@ def test_fastmri_files_of_another_width(knees):
     assert f"{path} has samples of shape [1, 40, 35] and not [1, 40, 37]" in refusal(f"fastmri:{knees}")
     with pytest.warns(InputWarning, match=r"file2\.h5"):
         left = prepared(load(f"fastmri:{knees}", Reading(skip_bad=True)))
-    assert sorted(set(left.groups)) == list("abcde")
+    assert sorted(set(left.groups)) == patients("abcde")
     assert len(load(f"fastmri:{knees}", Reading(kspace="emulated"))) == 21, "the images have one size"

@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from helpers import check_data_set
-from layouts import FIRST, SECOND, TABLE, cropped, numbers_of, parts, refusal, rewrite, scan, smooth, stacked
+from layouts import (
+    FIRST,
+    SECOND,
+    TABLE,
+    cropped,
+    numbers_of,
+    parts,
+    patients,
+    refusal,
+    rewrite,
+    scan,
+    smooth,
+    stacked,
+)
 from promask.data import load
 from promask.data.fastmri_plus import Box, read_boxes
 from promask.reading import Reading
@@ -23,7 +36,7 @@ def test_fastmri_plus_labels(knees, place, kspace, stored):
     data = load(f"fastmri+:{knees}", Reading(kspace=kspace))
     check_data_set(data)
     assert numbers_of(data) == [1, 2]
-    assert parts(data) == [["a"], ["d"]]
+    assert parts(data) == [patients("a"), patients("d")]
     for label, expected in zip(stacked(data, "label"), (FIRST, SECOND), strict=True):
         np.testing.assert_array_equal(cropped(label), expected)
         assert (label > 0).sum() == (expected > 0).sum(), "nothing outside"

@@ -92,7 +92,8 @@ def test_every_held_out_image_is_in_the_table(example):
     slices = content_of(report_page(run, evidence))["slices"]
     held_out, _ = choose_part(data, "test", usual="test")
     measured = evaluate(run.mask, data, "test")
-    assert [row[1] for row in slices["rows"]] == list(held_out.groups)
+    names = list(dict.fromkeys(data.groups))
+    assert [names[row[1] - 1] for row in slices["rows"]] == list(held_out.groups)
     np.testing.assert_allclose([row[2] for row in slices["rows"]], measured.psnr, rtol=1e-5)
     np.testing.assert_allclose([row[3] for row in slices["rows"]], measured.ssim, rtol=1e-5)
 
@@ -153,9 +154,10 @@ def test_words_of_users_are_no_markup(example):
     run, _, evidence = example
     evil = "</script><script>alert('x')</script>"
     about = {**run.about, "data": {**run.about["data"], "source": evil}, "command": f"promask learn {evil}"}
-    page = report_page(replace(run, about=about), replace(evidence, groups=[evil] * len(evidence.groups)))
+    compared = {evil: evidence.compared["promask"]}
+    page = report_page(replace(run, about=about), replace(evidence, compared=compared))
     assert evil not in page
-    assert content_of(page)["slices"]["rows"][0][1] == evil
+    assert content_of(page)["compared"]["rows"][0]["cells"][0]["text"] == evil
 
 
 def test_a_run_without_images_has_a_report_and_says_so(tmp_path):
@@ -227,7 +229,7 @@ def test_long_learning_is_thinned_out():
 def test_of_very_many_images_some_are_in_the_table(example):
     run, _, evidence = example
     many = replace(evidence.evaluation, psnr=[30.0] * 7000, ssim=[0.5] * 7000, nmse=[0.1] * 7000)
-    page = report_page(run, replace(evidence, evaluation=many, groups=["one"] * 7000))
+    page = report_page(run, replace(evidence, evaluation=many, subjects=[1] * 7000))
     assert len(content_of(page)["slices"]["rows"]) == 5000
     assert "5000 of 7000 images (test), evenly spread" in page
 

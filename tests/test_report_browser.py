@@ -133,7 +133,7 @@ def test_the_table_can_be_saved(page, written, tmp_path):
     with (tmp_path / "images.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     np.testing.assert_allclose([float(row["PSNR (dB)"]) for row in rows], written[1].evaluation.psnr, rtol=1e-5)
-    assert [row["subject"] for row in rows] == list(written[1].groups)
+    assert [int(row["subject"]) for row in rows] == list(written[1].subjects)
 
 
 def test_python_is_copied_and_loads_the_mask(page, written, monkeypatch):

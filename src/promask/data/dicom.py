@@ -1,23 +1,23 @@
 """DICOM series: the slices of each, in the order of their places in the body."""
 
-import hashlib
 import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from promask.data.privacy import private_name, unquoted
 from promask.data.stack import Describe, Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 from promask.files import Array
 from promask.reading import Reading
 
 if TYPE_CHECKING:
-    from pydicom import Dataset
+    from pydicom import Dataset, FileDataset
 
 SUFFIXES = (".dcm", ".ima", ".dicom")
 INDEX = "DICOMDIR"
@@ -104,14 +104,9 @@ def _stack(files: Sequence[_Header], reading: Reading) -> Stack:
         shape=(1, *((len(depth), *plane) if reading.volumes else plane)),
         numbers=numbers,
         read=read,
-        subjects=None if files[0].patient is None else [_number(files[0].patient)] * len(numbers),
+        subjects=None if files[0].patient is None else [private_name(files[0].patient)] * len(numbers),
         variant=f"dicom {list(depth)}",
     )
-
-
-def _number(patient: str) -> str:
-    """Names of patients do not leave the file: the same patient has the same number, and that is all."""
-    return f"patient-{hashlib.sha256(patient.encode()).hexdigest()[:12]}"
 
 
 def _header(path: Path) -> _Header:
@@ -146,6 +141,7 @@ def _pixels(path: Path) -> Array:
         from pydicom.pixels.processing import apply_rescale
 
         dataset = pydicom.dcmread(path)
+        _check_compression(dataset, path)
         pixels: Array = dataset.pixel_array
         pixels = pixels if pixels.ndim == 3 else pixels[None]
         return np.asarray(apply_rescale(pixels, dataset), np.float32)
@@ -161,15 +157,32 @@ def _place(header: "Dataset") -> tuple[float, float]:
     return round(float(np.cross(along[:3], along[3:]) @ np.asarray(position, float)), 3), number
 
 
+def _check_compression(dataset: "FileDataset", path: Path) -> None:
+    """Say what is missing, if the pixels are compressed in a way that needs another package."""
+    from pydicom.pixels.decoders.base import get_decoder
+
+    kind = dataset.file_meta.get("TransferSyntaxUID")
+    if kind is None or kind.is_private or not kind.is_transfer_syntax or not kind.is_compressed:
+        return
+    decoder = get_decoder(kind)
+    if not decoder.is_available:
+        missing = "; ".join(decoder.missing_dependencies)
+        raise InputError(f"The pixels of {path} are compressed ({kind.name}), for which pydicom lacks: {missing}.")
+
+
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
     """Whatever a broken file makes pydicom say, as one sentence."""
     if importlib.util.find_spec("pydicom") is None:
         raise InputError(f"{path} needs pydicom: pip install 'promask[dicom]'.")
     try:
-        yield
+        with unquoted():
+            yield
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
     except Exception as error:  # pydicom raises nearly everything
-        reason: Any = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(f"{path} is damaged or of a kind that pydicom cannot read: {reason}.") from error
+        # Its words, and so the error itself, may quote the header.
+        reason = type(error).__name__
+        raise InputError(f"{path} is damaged or of a kind that pydicom cannot read ({reason}).") from None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from promask.data.fastmri_plus import Box, label_mask, read_boxes
 from promask.data.hdf5_arrays import opened
 from promask.data.mrd_header import MrdHeader
+from promask.data.privacy import private_name
 from promask.data.stack import Describe, Pair, Stack, fitted, refuse_options_of_arrays
 from promask.errors import InputError
 from promask.files import as_tensor
@@ -96,7 +97,7 @@ def read_fastmri_file(
             raise InputError(f"{path} is undersampled, as the test files of fastMRI are: masks need full k-space.")
         shape, reference = tuple(kspace.shape), RECONSTRUCTIONS[kspace.ndim]
         header = _header(file, path)
-        patient = str(file.attrs.get("patient_id", path.stem))
+        patient = private_name(str(file.attrs["patient_id"])) if "patient_id" in file.attrs else path.stem
         has_reference = reference in file
         told = header.image[:2] if header is not None and all(header.image[:2]) else (CROP, CROP)
         stored = tuple(file[reference].shape) if has_reference else (shape[0], *told)

@@ -11,6 +11,7 @@ import numpy as np
 
 from promask.data.hdf5_arrays import arrays_of, opened
 from promask.data.named_arrays import LazyArray, of_array, stack_of_arrays
+from promask.data.privacy import unquoted
 from promask.data.stack import Stack
 from promask.errors import InputError
 from promask.files import Array
@@ -128,7 +129,8 @@ def check_sums(content: bytes) -> None:
 def damage(path: Path) -> Iterator[None]:
     """Whatever a broken file makes SciPy say, as one sentence."""
     try:
-        yield
+        with unquoted():
+            yield
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or 'it is damaged'}.") from error
     except Exception as error:  # SciPy's reader raises nearly everything

@@ -6,6 +6,10 @@ from pathlib import Path
 
 from promask.errors import InputError
 
+TRAJECTORIES = ("cartesian", "epi", "radial", "goldenangle", "spiral")
+OTHER = "non-standard"
+"""Any other text, which may say anything, and is not repeated."""
+
 
 @dataclass(frozen=True)
 class MrdHeader:
@@ -20,14 +24,16 @@ class MrdHeader:
     maximum: tuple[int | None, int | None]
     """The largest number of both phase encodings."""
     trajectory: str | None
+    """One of `TRAJECTORIES`, or `OTHER`; None if the header does not tell."""
 
     @staticmethod
     def parse(text: str | bytes, path: Path) -> "MrdHeader":
         """From the text of a header; `path` is the file that holds it, for messages."""
         try:
             root = ElementTree.fromstring(text)
-        except (ElementTree.ParseError, ValueError) as error:
-            raise InputError(f"The header of {path} is damaged: {error}.") from error
+        except Exception as error:  # of which the words may quote the header
+            place = f" at line {error.position[0]}" if isinstance(error, ElementTree.ParseError) else ""
+            raise InputError(f"The header of {path} is damaged{place}: it is no XML.") from None
 
         def words(*names: str) -> str | None:
             found = root.findtext("/".join(f"{{*}}{name}" for name in ("encoding", *names)))
@@ -41,7 +47,7 @@ class MrdHeader:
             x, y, z = (number(space, "matrixSize", axis) or 0 for axis in "xyz")
             return x, y, z
 
-        matrix = size("encodedSpace")
+        matrix, trajectory = size("encodedSpace"), words("trajectory")
         limits = [("encodingLimits", f"kspace_encoding_step_{step}") for step in (1, 2)]
 
         def centre(step: int) -> int:
@@ -53,5 +59,5 @@ class MrdHeader:
             image=size("reconSpace"),
             centre=(centre(0), centre(1)),
             maximum=(number(*limits[0], "maximum"), number(*limits[1], "maximum")),
-            trajectory=words("trajectory"),
+            trajectory=trajectory if trajectory in (None, *TRAJECTORIES) else OTHER,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from promask.data.privacy import unquoted
 from promask.data.stack import Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 from promask.files import Array
@@ -158,7 +159,8 @@ def _load(path: Path) -> "SpatialImage":
 
     with path.open("rb"):  # nibabel takes a file that must not be read for a damaged one
         pass
-    image = nibabel.load(path)
+    with unquoted():
+        image = nibabel.load(path)
     if not isinstance(image, nibabel.spatialimages.SpatialImage):
         raise InputError(f"{path} is not a volume.")
     if len(image.shape) == 2:  # a single slice

@@ -101,14 +101,14 @@ def _examples(evidence: Evidence) -> list[dict[str, Any]]:
     pictures = 1 + 2 * len(evidence.masks)
     size = math.prod(plane(evidence.shown[0].full).shape)
     most = max(1, min(len(evidence.shown), PIXELS // (pictures * size)))
-    several = len(set(evidence.groups)) > 1
+    several = len(set(evidence.subjects)) > 1
     return [_example(shown, PIXELS // (pictures * most), several) for shown in evidence.shown[:most]]
 
 
 def _example(shown: Shown, pixels: int, several: bool) -> dict[str, Any]:
     full = plane(shown.full)
     brightest = white(full)
-    named = f"image {shown.place} of {shown.group}" if several else f"image {shown.place}"
+    named = f"image {shown.place} of subject {shown.subject}" if several else f"image {shown.place}"
     masks = {}
     for name, image in shown.images.items():
         error = (plane(image) - full).abs()
@@ -159,9 +159,10 @@ def _slices(evidence: Evidence) -> dict[str, Any]:
     known = [name for name, column in values.items() if any(map(math.isfinite, column))]
     count = len(evaluation.psnr)
     shown = range(count) if count <= MOST_ROWS else [place * count // MOST_ROWS for place in range(MOST_ROWS)]
-    columns: list[dict[str, Any]] = [{"title": "image", "digits": 0}, {"title": "subject", "digits": None}]
+    columns: list[dict[str, Any]] = [{"title": "image", "digits": 0}, {"title": "subject", "digits": 0}]
     columns += [{"title": COLUMNS[name].heading, "digits": int(COLUMNS[name].style[1:-1])} for name in known]
-    rows = [[place, evidence.groups[place], *(_rounded(values[name][place]) for name in known)] for place in shown]
+    subjects = evidence.subjects
+    rows = [[place, subjects[place], *(_rounded(values[name][place]) for name in known)] for place in shown]
     return {"columns": columns, "rows": rows}
 
 

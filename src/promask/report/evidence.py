@@ -44,7 +44,8 @@ class Shown:
 
     place: int
     """Its number in the part of the data that was measured."""
-    group: str
+    subject: int
+    """As in `Evidence`."""
     title: str
     """What it stands for."""
     full: Targets
@@ -60,8 +61,8 @@ class Evidence:
     """The data that were measured."""
     seen: str
     """Whether the mask was learned from them: `HELD_OUT` and the like."""
-    groups: Sequence[str]
-    """The subject of each image."""
+    subjects: Sequence[int]
+    """The subject of each image, counted as they come in the data: their names may be those of patients."""
     compared: Mapping[str, Mapping[str, Any]]
     """Of each mask the means over the same few images; random ones have the spread over draws, `psnr_spread`."""
     images: int
@@ -123,12 +124,24 @@ def gather(
                 on_mask(done, total)
         compared[name] = mean_and_spread([each.summary() for each in evaluations])
         masks[name], of_each[name] = drawn[0], evaluations[0]
-    shown = [_shown(few, place, title, masks, recon) for title, place in _examples(of_each[LEARNED].psnr).items()]
+    numbers = numbered(measured.groups, data.groups)
+    shown = [
+        _shown(few, place, title, masks, recon, numbers)
+        for title, place in _examples(of_each[LEARNED].psnr).items()
+    ]
     contours = None if task is None else _contours(task, few, masks, compared, recon)
     seen = _seen(learned_from, part) if own else OTHER
-    return Evidence(
-        evaluation, data.name, seen, measured.groups, compared, len(few), draws, masks, shown, contours
-    )
+    return Evidence(evaluation, data.name, seen, numbers, compared, len(few), draws, masks, shown, contours)
+
+
+def numbered(groups: Sequence[str], known: Sequence[str]) -> list[int]:
+    """The numbers of subjects, from 1, in the order in which they appear among those that are known.
+
+    >>> numbered(["otto", "eva", "otto"], known=["anna", "anna", "otto", "eva"])
+    [2, 3, 2]
+    """
+    number_of = {group: number for number, group in enumerate(dict.fromkeys(known), start=1)}
+    return [number_of[group] for group in groups]
 
 
 def _seen(learned_from: str, measured: str) -> str:
@@ -217,7 +230,10 @@ def _examples(psnr: Sequence[float]) -> dict[str, int]:
     return chosen
 
 
-def _shown(few: Subset, place: int, title: str, masks: Mapping[str, Mask], recon: Reconstruction) -> Shown:
+def _shown(
+    few: Subset, place: int, title: str, masks: Mapping[str, Mask], recon: Reconstruction, numbers: Sequence[int]
+) -> Shown:
     alone = range(place, place + 1)
     images = {name: reconstruct(mask, few, alone, recon)[0] for name, mask in masks.items()}
-    return Shown(few.indices[place], few.groups[place], title, full_images(few, alone, recon), images)
+    index = few.indices[place]
+    return Shown(index, numbers[index], title, full_images(few, alone, recon), images)
