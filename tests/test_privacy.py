@@ -74,7 +74,21 @@ def test_learning_tells_nothing_of_patients(tmp_path, folder, said, kind):
 def test_all_commands_tell_nothing_of_patients(tmp_path, folder, said):
     data = dicom(folder)
     text = said(*LEARN, data)
-    text += said("compare", data, "--accel", 2, "--methods", "energy", "centre", "--seeds", 1, "--out", "compared")
+    text += said(
+        "compare",
+        data,
+        "--accel",
+        2,
+        "--methods",
+        "energy",
+        "centre",
+        "--seeds",
+        1,
+        "--jobs",
+        1,
+        "--out",
+        "compared",
+    )
     text += said("figure", "reconstructions", "run", "--data", data, "--out", "images")
     text += "".join(said("export", "run", "--to", name, "--out", f"mask-{name}") for name in FORMATS)
     assert found_in(text) == []
