@@ -34,9 +34,9 @@ package: .venv/developer ## the wheel and the source archive, in dist/
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
 
-audit: .venv/developer ## known vulnerabilities of the pinned packages, from a public data base
+audit: .venv/developer ## known vulnerabilities of the pinned packages, as the registry tells them
 	@$(INSTALL) pip-audit
-	$(BIN)/pip-audit --disable-pip --no-deps --require-hashes --requirement requirements-ci.txt
+	$(BIN)/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
 
 pins: .venv/developer ## write requirements-ci.txt anew, from pyproject.toml and constraints.txt
 	@$(INSTALL) uv
