@@ -5,6 +5,7 @@ import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -82,13 +83,14 @@ def test_all_that_the_project_asks_for_is_pinned():
         assert requirement.specifier.contains(found[name]), f"{name}: {REWRITE}"
 
 
+@pytest.mark.skipif(not pins()["torch"].local, reason="Packages for other systems than that of CI are not listed.")
 def test_all_that_a_package_asks_for_is_pinned():
     """As the metadata say of those that are installed in the version that is pinned."""
     found = pins()
     looked_at = 0
     for name, version in found.items():
         installed = distribution(name)
-        if Version(installed.version).public != version.public:
+        if Version(installed.version) != version:
             continue
         looked_at += 1
         for requirement in map(Requirement, installed.requires or []):
