@@ -1,7 +1,7 @@
 """Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,14 @@ import torch
 
 from promask.data.acdc import acdc
 from promask.data.acquired import Acquired, acquired, channels_seen, stacked
+from promask.data.adapted import adapted
 from promask.data.arrays import from_images, from_kspace
 from promask.data.bart import bart_file, read_bart
 from promask.data.brain import brain
 from promask.data.brats import brats
 from promask.data.cardiac import cardiac
 from promask.data.coils import simulated_maps
+from promask.data.dataset import from_dataset
 from promask.data.dicom import is_dicom, read_dicom
 from promask.data.espirit import calibrated, espirit_maps, with_maps
 from promask.data.fastmri import fastmri, fastmri_plus
@@ -24,18 +26,16 @@ from promask.data.folder import FileReader, read_folder
 from promask.data.hdf5 import read_hdf5
 from promask.data.head import head
 from promask.data.knee import knee
-from promask.data.maps_file import maps_of_file
 from promask.data.matlab import read_mat
 from promask.data.nifti import read_nifti, split_name
 from promask.data.numpy_files import read_npy, read_npz
 from promask.data.phantom import Anatomy
-from promask.data.scan import scanned_shape
 from promask.data.sets import ArraySet, Subset, reading_of
 from promask.data.split import OTHER_PART, PARTS, choose_part
-from promask.data.stack import Describe, fitted
+from promask.data.stack import Describe
 from promask.errors import InputError
 from promask.reading import Reading
-from promask.types import Sample, SampleSet
+from promask.types import SampleSet
 
 __all__ = [
     "BUILT_IN",
@@ -123,13 +123,13 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
         if reading.holds != "kspace":
-            return _adapted(from_images(data, volumes=reading.volumes), reading)
+            return adapted(from_images(data, volumes=reading.volumes), reading)
         made = from_kspace(data, volumes=reading.volumes)
         if reading.kspace == "emulated":
             made = replace(made, images=torch.linalg.vector_norm(made.images, dim=1, keepdim=True))
-        return _adapted(made, reading)
+        return adapted(made, reading)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
-        return _adapted(_from_dataset(data, reading.volumes), reading)
+        return from_dataset(data, reading)
     raise InputError(f"Cannot take data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
 
 
@@ -138,7 +138,7 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
     if name in BUILT_IN and option in ("", "phase"):
         if reading.array or reading.holds or reading.plane:
             raise InputError(f"{text} is built in: leave out --array, --holds and --plane.")
-        return _adapted(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
+        return adapted(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
     collection, _, root = text.partition(":")
     if collection in COLLECTIONS and root:
         if not Path(root).is_dir():
@@ -183,75 +183,3 @@ def _check_same_reading(data: SampleSet, reading: Reading) -> None:
                 f"{data.name} was loaded with {name} {getattr(loaded, name)}, and cannot be read with {wanted} "
                 f"now: give the settings to promask.data.load."
             )
-
-
-def _adapted(data: ArraySet, reading: Reading) -> ArraySet:
-    """Samples in memory, taken as a user of files would have them."""
-    chosen = list(reading.chosen(len(data)))
-    size = reading.wanted_size(data.shape[1:])
-    if not chosen:
-        raise InputError(f"{data.name} holds no slices to take.")
-
-    def taken(values: torch.Tensor) -> torch.Tensor:
-        return fitted(values if len(chosen) == len(data) else values[chosen], size)
-
-    images, clean, maps = data.images, data.clean, data.maps
-    if reading.kspace == "emulated":
-        images, clean, maps = images.abs(), None if clean is None else clean.abs(), None
-    if maps is not None:
-        maps = taken(maps) if maps.ndim == images.ndim else fitted(maps, size)
-    shape = scanned_shape((images.shape[1], *size), reading, data.name)
-    given = maps_of_file(reading, data.name, shape, [data.shape[1:]], [chosen])
-    if given is not None:
-        maps = given[0] if given.rows is None else torch.stack([given[index] for index in range(len(chosen))])
-    return replace(
-        data,
-        images=taken(images),
-        labels=None if data.labels is None else taken(data.labels),
-        subjects=None if data.subjects is None else [data.subjects[index] for index in chosen],
-        unlabelled=None if data.unlabelled is None else [data.unlabelled[index] for index in chosen],
-        maps=maps,
-        clean=None if clean is None else taken(clean),
-        reading=reading,
-    )
-
-
-def _from_dataset(data: Any, volumes: bool) -> ArraySet:
-    """A torch Dataset whose items are samples, images, or (image, label) pairs."""
-    items = [data[index] for index in range(len(data))]
-    if not items:
-        raise InputError("The data set is empty.")
-    name = type(data).__name__
-    of_samples = isinstance(items[0], Sample)
-    if of_samples:
-        images = [item.image for item in items]
-        labels = [item.label for item in items]
-    else:
-        pairs = [item if isinstance(item, tuple | list) else (item, None) for item in items]
-        if not all(isinstance(pair[0], torch.Tensor) or hasattr(pair[0], "__array__") for pair in pairs):
-            raise InputError(f"The items of the {name} must be images, (image, label) pairs or promask samples.")
-        images = [torch.as_tensor(pair[0]) for pair in pairs]
-        labels = [pair[1] for pair in pairs]
-    if len({image.shape for image in images}) > 1:
-        raise InputError(f"The images of the {name} differ in shape: they must be alike.")
-    stacked_labels = None
-    if all(label is not None for label in labels):
-        stacked_labels = torch.stack([torch.as_tensor(label) for label in labels])
-    made = from_images(torch.stack(images), stacked_labels, None, volumes, f"the {name}")
-    return _as_the_samples_say(made, items) if of_samples else made
-
-
-def _as_the_samples_say(data: ArraySet, samples: Sequence[Sample]) -> ArraySet:
-    """What samples tell beside images and labels; maps are kept if all of them have some."""
-    maps = [sample.maps for sample in samples if sample.maps is not None]
-    clean = [sample.image if sample.clean is None else sample.clean for sample in samples]
-    noisy = any(sample.clean is not None for sample in samples)
-    if max(len({values.shape for values in kind}) for kind in (maps, clean)) > 1:
-        raise InputError(f"The coil maps, or the images without noise, of {data.name} differ in shape.")
-    return replace(
-        data,
-        subjects=[sample.group for sample in samples],
-        unlabelled=[sample.unlabelled for sample in samples],
-        maps=torch.stack(maps) if len(maps) == len(samples) else None,
-        clean=torch.stack(clean).to(data.images.dtype) if noisy else None,
-    )
