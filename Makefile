@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo studio test lint docs bench package audit pins exact clean
+.PHONY: help demo studio test lint docs bench package audit pins exact load clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ exact: .venv/bin/pip ## install exactly what requirements-ci.txt lists, verified
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --requirement requirements-ci.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch .venv/installed .venv/developer
+
+load: .venv/developer ## memory over 35,000 slices, and 100,000 steps: a quarter of an hour
+	$(BIN)/python -m benchmarks.load
 
 clean: ## remove .venv and everything that tools left behind
 	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

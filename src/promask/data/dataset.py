@@ -1,8 +1,7 @@
-"""A torch Dataset, or anything with a length and items: in memory if it is small, and otherwise read when needed."""
+"""A torch Dataset, or anything with a length and items: in memory if it is small, else read when needed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -54,16 +53,7 @@ class StreamedSet:
         self.shape = scanned_shape(first.shape, reading, name)
         raw = from_items([items[self.numbers[0]]], reading.volumes, name).shape[1:]
         self._maps = maps_of_file(reading, name, self.shape, [raw], [self.numbers])
-
-    @cached_property
-    def groups(self) -> Sequence[str]:
-        """The group of each sample; samples that are not told beforehand are read once for it."""
-        told = told_groups(self.items, self.name)
-        if told is not None:
-            return [told[number] for number in self.numbers]
-        if not isinstance(self.items[self.numbers[0]], Sample):
-            return [self.name] * len(self)
-        return [self.items[number].group for number in self.numbers]
+        self.groups = self._groups()
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -78,6 +68,15 @@ class StreamedSet:
         sample = replace(item[0], group=self.groups[place])
         maps = sample.maps if self._maps is None else self._maps[place]
         return scanned(sample, maps, place, self.reading, self.geometry)
+
+    def _groups(self) -> Sequence[str]:
+        """The group of each sample; if only the samples themselves know, all of them are read once."""
+        told = told_groups(self.items, self.name)
+        if told is not None:
+            return [told[number] for number in self.numbers]
+        if isinstance(self.items[self.numbers[0]], Sample):
+            return [self.items[number].group for number in self.numbers]
+        return [self.name] * len(self)
 
     def _item(self, index: int) -> ArraySet:
         """A data set of one item, checked; without coils or noise."""

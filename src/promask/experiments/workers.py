@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -79,7 +80,7 @@ def _submitted(pool: ProcessPoolExecutor, cells: Sequence[Cell]) -> dict[Future[
     try:
         with _deaf_to_interrupts():
             return {pool.submit(_complete, cell): cell for cell in cells}
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
         raise InputError(f"These data cannot be sent to other processes: use one job ({error}).") from error
 
 

@@ -1,0 +1,50 @@
+"""How the memory of this process changes over the steps of a run."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident() -> int:
+    """Bytes that the process holds in memory now (Linux)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Of the memory after the warm-up, in MB."""
+
+    level: float
+    slope: float
+    """Of a straight line through all steps, in MB for 1,000 steps."""
+    spread: float
+    """The largest value less the smallest."""
+
+    def cells(self) -> str:
+        """Three cells of a Markdown table."""
+        return f"{self.level:.0f} | {self.slope:+.3f} | {self.spread:.1f}"
+
+
+class Memory:
+    """Memory after each step, noted in room that is taken beforehand."""
+
+    def __init__(self, steps: int) -> None:
+        self.bytes: npt.NDArray[Any] = np.full(steps, -1, np.int64)  # written to, so that it is resident
+
+    def note(self, step: int) -> None:
+        """After a step, counted from 1."""
+        self.bytes[step - 1] = resident()
+
+    def growth(self, warm_up: float = 0.2) -> Growth:
+        """What happens after this share of the steps."""
+        first = int(warm_up * len(self.bytes))
+        megabytes = self.bytes[first:] / 2**20
+        steps = np.arange(first, len(self.bytes)) / 1000
+        slope = float(np.polyfit(steps, megabytes, 1)[0])
+        return Growth(float(megabytes.mean()), slope, float(np.ptp(megabytes)))
