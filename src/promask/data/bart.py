@@ -1,7 +1,6 @@
 """BART's files: a text header (.hdr) and complex numbers (.cfl), the first axis running fastest."""
 
 import math
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -22,11 +21,11 @@ COIL = 3
 def read_bart(path: Path, reading: Reading) -> Stack:
     """K-space, or with `--holds image` images: (x, y, z, coil, ...); all axes after the coils are samples."""
     dimensions = bart_dimensions(path)
-    values = bart_array(path, dimensions)
+    _check_size(path, dimensions)
     *space, coils = dimensions[: COIL + 1]
     count = math.prod(dimensions[COIL + 1 :])
-    if 0 in values.shape:
-        raise InputError(f"{path} holds no images: its shape is {list(values.shape)}.")
+    if 0 in dimensions:
+        raise InputError(f"{path} holds no images: its shape is {list(dimensions)}.")
     if reading.holds is None:
         warnings.warn(
             f"{path} is taken as centred k-space; say --holds image if it holds images.",
@@ -34,11 +33,12 @@ def read_bart(path: Path, reading: Reading) -> Stack:
             stacklevel=2,
         )
     holds_kspace = reading.holds != "image"
-    samples = values.reshape(*space, coils, count, order="F")
     depth = 1 if reading.volumes else space[2]
     numbers = reading.chosen(count * depth)
 
     def read(chosen: Sequence[int]) -> Iterator[Pair]:
+        # Mapped only now: thousands of files cannot all be open.
+        samples = bart_array(path, dimensions).reshape(*space, coils, count, order="F")
         last, sample = -1, np.empty(0)
         for number in chosen:
             if number // depth != last:
@@ -101,13 +101,18 @@ def bart_dimensions(path: Path) -> tuple[int, ...]:
 
 def bart_array(path: Path, dimensions: Sequence[int]) -> Array:
     """The numbers of a .cfl file, mapped into memory."""
+    _check_size(path, dimensions)
+    if 0 in dimensions:
+        return np.zeros(tuple(dimensions), np.complex64)
+    return np.memmap(path, np.dtype("<c8"), "r", shape=tuple(dimensions), order="F")
+
+
+def _check_size(path: Path, dimensions: Sequence[int]) -> None:
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
+        size = path.stat().st_size
+        with path.open("rb"):  # may it be read?
+            pass
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
     if size != math.prod(dimensions) * np.dtype(np.complex64).itemsize:
         raise InputError(f"{path} is damaged: its {size} bytes do not make an array of shape {list(dimensions)}.")
-    if size == 0:
-        return np.zeros(tuple(dimensions), np.complex64)
-    return np.memmap(path, np.dtype("<c8"), "r", shape=tuple(dimensions), order="F")

@@ -10,7 +10,7 @@ from promask.data.coils import usable_maps
 from promask.data.hdf5_arrays import arrays_of
 from promask.data.matlab import arrays_of_mat
 from promask.data.named_arrays import MAPS, LazyArray, plain
-from promask.data.numpy_files import arrays_of_npz, mapped_npy
+from promask.data.numpy_files import array_of_npy, arrays_of_npz
 from promask.errors import InputError
 from promask.files import NUMBERS, Array, as_tensor
 from promask.reading import Reading
@@ -104,7 +104,7 @@ def read_maps(source: str, volumes: bool) -> Array:
 
 
 MAPS_READERS: Mapping[str, Callable[[Path], Mapping[str, LazyArray]]] = {
-    ".npy": mapped_npy,
+    ".npy": array_of_npy,
     ".npz": arrays_of_npz,
     ".mat": arrays_of_mat,
     ".h5": arrays_of,

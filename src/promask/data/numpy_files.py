@@ -1,13 +1,16 @@
-"""NumPy's own files: .npy, mapped into memory, and .npz, read as a stream."""
+"""NumPy's own files: .npy, and .npz, read as a stream."""
 
+import math
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from promask.data.named_arrays import LazyArray, of_array, stack_of_arrays
+from promask.data.named_arrays import LazyArray, stack_of_arrays
 from promask.data.stack import Stack
 from promask.errors import InputError
 from promask.files import Array, numpy_file
@@ -16,16 +19,29 @@ from promask.reading import Reading
 
 def read_npy(path: Path, reading: Reading) -> Stack:
     """Images, or with `--holds kspace` k-space, in a .npy file."""
-    return stack_of_arrays(mapped_npy(path), path, reading)
+    return stack_of_arrays(array_of_npy(path), path, reading)
 
 
-def mapped_npy(path: Path) -> dict[str, LazyArray]:
-    """The only array of a .npy file."""
+def array_of_npy(path: Path) -> dict[str, LazyArray]:
+    """The only array of a .npy file, which is open only while it is read: there may be thousands of them."""
+    with numpy_file(path), path.open("rb") as stream:
+        if stream.read(2) == b"PK":
+            raise InputError(f"{path} is an archive of arrays: give it the ending .npz.")
+        stream.seek(0)
+        shape, _, dtype = _header(stream)
+        if dtype.hasobject:
+            raise ValueError("objects are not read")
+        if path.stat().st_size < stream.tell() + math.prod(shape) * dtype.itemsize:
+            raise EOFError
+        stream.seek(0)
+        found = _lazy(path, stream, lambda: path.open("rb"))
+    return {"array": replace(found, whole=lambda: _mapped(path))}
+
+
+def _mapped(path: Path) -> Array:
     with numpy_file(path):
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} is an archive of arrays: give it the ending .npz.")
-    return {"array": of_array(array)}
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
 
 
 def read_npz(path: Path, reading: Reading) -> Stack:
@@ -47,11 +63,21 @@ def arrays_of_npz(path: Path) -> dict[str, LazyArray]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
+            yield stream
+
     with archive.open(name) as stream:
-        shape, fortran_order, dtype = _header(stream)
+        return _lazy(path, stream, opened)
+
+
+def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[Any]]) -> LazyArray:
+    """The array whose header comes next in a stream; its values are read from the same one, opened again."""
+    shape, fortran_order, dtype = _header(stream)
 
     def whole() -> Array:
-        with numpy_file(path), zipfile.ZipFile(path) as opened, opened.open(name) as stream:
+        with numpy_file(path), opened() as stream:
             array: Array = np.lib.format.read_array(stream, allow_pickle=False)
             return array
 
@@ -60,14 +86,12 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
             array = whole()
             yield from (array[index] for index in indices)
             return
-        with numpy_file(path), zipfile.ZipFile(path) as opened, opened.open(name) as stream:
+        with numpy_file(path), opened() as stream:
             _header(stream)
-            length = int(np.prod(shape[1:])) * dtype.itemsize
-            wanted = set(indices)
-            for index in range(max(wanted) + 1):
-                content = _read_exactly(stream, length)
-                if index in wanted:
-                    yield np.frombuffer(content, dtype).reshape(shape[1:])
+            first, length = stream.tell(), math.prod(shape[1:]) * dtype.itemsize
+            for index in indices:
+                stream.seek(first + index * length)
+                yield np.frombuffer(_read_exactly(stream, length), dtype).reshape(shape[1:])
 
     return LazyArray(shape, dtype, rows, whole)
 
