@@ -4,7 +4,6 @@ python -m benchmarks.load
 """
 
 import argparse
-import functools
 import math
 import os
 import tempfile
@@ -17,14 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.resident import Memory
+from benchmarks.resident import COLUMNS, Memory
 from benchmarks.volumes import Volumes
 from promask.baselines import baseline_mask
 from promask.data import from_images
 from promask.evaluation import evaluate
-from promask.learning.batches import Samples
+from promask.learning import batches
 from promask.learning.learn import learn
-from promask.learning.loop import Progress
+from promask.learning.progress import Progress
 from promask.patterns import Pattern
 
 BATCH = 16
@@ -85,12 +84,11 @@ def _save(path: Path, slices: list[Any]) -> None:
 @contextmanager
 def kept_in_memory(limit: int) -> Iterator[None]:
     """Within, a data set of more than so many bytes is read again for every batch."""
-    usual = Samples.__init__
-    Samples.__init__ = functools.partialmethod(usual, memory=limit)
+    usual, batches.MEMORY = batches.MEMORY, limit
     try:
         yield
     finally:
-        Samples.__init__ = usual
+        batches.MEMORY = usual
 
 
 class Guard:
@@ -173,15 +171,15 @@ def main() -> None:
     parser.add_argument("--rules", nargs="+", default=["response", "published", "exchange"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    print("| data | GB | steps | MB after warm-up | MB for 1,000 steps | max - min, MB | seconds | waiting |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(f"| data | GB | steps | {COLUMNS} | seconds | waiting |")
+    print("|---|---|---|---|---|---|---|---|---|")
     print(stream(arguments.volumes, 35, arguments.size), flush=True)
     print(files(arguments.files, 20, arguments.size // 4, epochs=10), flush=True)
     print(
-        "\n| rule | steps | bad steps | most over the budget | change of the loss | changed units | PSNR: then, "
-        f"1/{SHORTER} of the steps, closed form | MB after warm-up | MB for 1,000 steps | max - min, MB | seconds |"
+        "\n| rule | steps | bad steps | most over the budget | change of the loss | changed units | "
+        f"PSNR: then, 1/{SHORTER} of the steps, closed form | {COLUMNS} | seconds |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for rule in arguments.rules:
         print(day(rule, arguments.steps, arguments.grid), flush=True)
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+COLUMNS = "MB after warm-up | MB for 1,000 steps | floor, MB | max - min, MB"
 
 
 def resident() -> int:
@@ -23,12 +24,14 @@ class Growth:
     level: float
     slope: float
     """Of a straight line through all steps, in MB for 1,000 steps."""
+    floor: float
+    """By how much the smallest value of the last quarter is above that of the first: what is never given back."""
     spread: float
     """The largest value less the smallest."""
 
     def cells(self) -> str:
-        """Three cells of a Markdown table."""
-        return f"{self.level:.0f} | {self.slope:+.3f} | {self.spread:.1f}"
+        """The cells of a Markdown table below `COLUMNS`."""
+        return f"{self.level:.0f} | {self.slope:+.3f} | {self.floor:+.1f} | {self.spread:.1f}"
 
 
 class Memory:
@@ -47,4 +50,6 @@ class Memory:
         megabytes = self.bytes[first:] / 2**20
         steps = np.arange(first, len(self.bytes)) / 1000
         slope = float(np.polyfit(steps, megabytes, 1)[0])
-        return Growth(float(megabytes.mean()), slope, float(np.ptp(megabytes)))
+        part = len(megabytes) // 4
+        floor = float(megabytes[-part:].min() - megabytes[:part].min())
+        return Growth(float(megabytes.mean()), slope, floor, float(np.ptp(megabytes)))

@@ -91,6 +91,33 @@ def test_killed_in_the_middle(images, tmp_path, kill):
     assert len(list(out.glob("cells/*/*.json"))) == 2 * (3 + 3)
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are counted in /proc")
+def test_a_process_that_is_killed_is_replaced(images, tmp_path):
+    """In the middle, by SIGKILL: the command says so and completes the table, every cell once."""
+    out = tmp_path / "out"
+    words = ["compare", images, "--accel", "2", "8", "--methods", "random", "promask"]
+    words += ["--out", str(out), "--jobs", "2", "--seeds", "6"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "promask", *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("cells/*/*.json"))) < 3 and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    workers_found = [
+        child for child in _children(process.pid) if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+    os.kill(workers_found[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert "A process ended without a word: its work is done again." in said
+    assert "Traceback" not in said
+    records = [json.loads(path.read_text()) for path in out.glob("cells/*/*.json")]
+    assert len(records) == 2 * (6 + 5)
+    assert all(record["quality"] for record in records)
+    assert (out / "table.md").is_file()
+
+
 def _children(pid):
     return [
         int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if _fields(stat)[1:2] == [str(pid)]

@@ -105,6 +105,7 @@ def test_the_growth_of_memory_is_told():
     memory.bytes[:] = (2**20 * (100 + 3 * np.arange(5000) / 1000)).astype(np.int64)
     growth = memory.growth(warm_up=0)
     assert growth.slope == pytest.approx(3, rel=1e-4)
+    assert growth.floor == pytest.approx(3.75 * 3, rel=1e-3)
     assert growth.spread == pytest.approx(15, rel=1e-3)
 
 

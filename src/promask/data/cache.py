@@ -4,13 +4,17 @@ Everything is made under a temporary name and renamed: whoever looks finds an en
 many processes work on it, and one that was killed leaves nothing but a temporary folder, which goes after a day.
 """
 
+import atexit
 import hashlib
 import json
 import os
 import re
 import shutil
+import tempfile
+import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,12 +23,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.files import replacing
 
 STALE = 24 * 3600
 """Seconds after which a temporary folder belongs to no one."""
 TEMPORARY = "unfinished-"
+SUBSTITUTE = "PROMASK_SUBSTITUTE"
+"""Names, in the environment, a temporary folder in place of the cache; processes that we start have it as well."""
+_lock = threading.Lock()
 KEY = re.compile(r"[0-9a-f]{64}")
 """The names of entries and of digests."""
 
@@ -60,18 +67,22 @@ class ColumnWriter:
         self.path, self.file = file, file.open("wb")
         self.about: dict[str, Any] = {}
 
+    def __enter__(self) -> "ColumnWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Make sure that all of it is on the disk; the file is closed even if there is no room for the rest."""
+        try:
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        finally:
+            self.file.close()
+
     def append(self, values: torch.Tensor) -> None:
         """Write one more array."""
         array = np.ascontiguousarray(values.numpy())
         self.about = self.about or {"shape": list(array.shape), "dtype": array.dtype.str}
         self.file.write(array.tobytes())
-
-    def close(self) -> dict[str, Any]:
-        """Make sure that all of it is on the disk."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        return self.about
 
 
 Write = Callable[[Path], dict[str, Any]]
@@ -79,10 +90,26 @@ Write = Callable[[Path], dict[str, Any]]
 
 
 def entry(key: str, write: Write) -> tuple[Path, dict[str, Any]]:
-    """The folder of a key, and what is known of it; made by `write` if it is not there."""
-    folder = cache_folder() / "samples" / key[:2] / key
-    known = _read(folder)
-    return (folder, known) if known is not None else (folder, _make(folder, write))
+    """The folder of a key, and what is known of it; made by `write` if it is not there.
+
+    If the cache is full or must not be written to, it is made in a folder that takes its place for the time being.
+    """
+    substitute = os.environ.get(SUBSTITUTE)
+    for root in (cache_folder(), *([Path(substitute)] if substitute else ())):
+        folder = root / "samples" / key[:2] / key
+        known = _read(folder)
+        if known is not None:
+            return folder, known
+    try:
+        return folder, _make(folder, write)
+    except OSError as error:
+        if substitute:
+            raise _no_place(error) from error
+        folder = _substitute(error) / "samples" / key[:2] / key
+    try:
+        return folder, _make(folder, write)
+    except OSError as error:
+        raise _no_place(error) from error
 
 
 def content_key(files: Sequence[Path], settings: Any) -> str:
@@ -127,15 +154,39 @@ def _make(folder: Path, write: Write) -> dict[str, Any]:
         (temporary / "about.json").write_text(json.dumps({"about": about, "sizes": sizes}), encoding="utf-8")
         folder.parent.mkdir(exist_ok=True)
         _replace(temporary, folder)
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(
-            f"Cannot keep prepared samples in {cache_folder()}: {reason}; make room there, or choose another "
-            f"folder with the environment variable PROMASK_CACHE."
-        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return about
+
+
+def _substitute(error: OSError) -> Path:
+    """A temporary folder in place of the cache, for this process and those that it starts; a warning says so."""
+    with _lock:
+        if SUBSTITUTE not in os.environ:
+            try:
+                place = tempfile.mkdtemp(prefix="promask-")
+            except OSError as without:
+                raise _no_place(error) from without
+            atexit.register(shutil.rmtree, place, ignore_errors=True)
+            os.environ[SUBSTITUTE] = place
+            warnings.warn(
+                f"{_reason(error)}; they are in {place} until this ends, and will be made again next time: make "
+                f"room, or choose another folder with the environment variable PROMASK_CACHE.",
+                InputWarning,
+                stacklevel=2,
+            )
+        return Path(os.environ[SUBSTITUTE])
+
+
+def _no_place(error: OSError) -> InputError:
+    return InputError(
+        f"{_reason(error)}, and there is no room for temporary files either; make room there, or choose another "
+        f"folder with the environment variable PROMASK_CACHE."
+    )
+
+
+def _reason(error: OSError) -> str:
+    return f"Cannot keep prepared samples in {cache_folder()}: {error.strerror or error}"
 
 
 def _replace(temporary: Path, folder: Path) -> None:

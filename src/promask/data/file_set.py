@@ -1,11 +1,11 @@
 """A data set in files: nothing is read before it is needed, and what was made ready once is kept on disk."""
 
-import itertools
 import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,7 +96,7 @@ class FileSet:
         try:
             image, label, maps = found.read(number)
         except OSError:  # the cache was cleared in the meantime
-            del self._entries[place]
+            self._entries.pop(place, None)
             image, label, maps = self.entry(place).read(number)
         name = self.stacks[place].sample_name(number)
         maps = maps if self._maps is None else self._maps[index]
@@ -140,10 +140,8 @@ def make_ready(stack: Stack, reading: Reading) -> Entry:
     apart = ("skip_bad", *Reading.SCAN)
     settings = {name: value for name, value in reading.reading_settings().items() if name not in apart}
     description = [VERSION, settings, stack.variant, stack.shape, list(stack.numbers), asdict(stack.geometry)]
-    try:
+    with _reading(stack):
         key = content_key(stack.files, description)
-    except OSError as error:
-        raise InputError(f"Cannot read {stack.name}: {error.strerror or error}.") from error
     folder, about = entry(key, lambda place: _write(place, stack, reading))
     return Entry(
         images=Column(folder / "images", **about["images"]) if about["images"] else None,
@@ -156,12 +154,15 @@ def make_ready(stack: Stack, reading: Reading) -> Entry:
 
 
 def _write(folder: Path, stack: Stack, reading: Reading) -> dict[str, Any]:
-    images, labels, maps = (ColumnWriter(folder / name) for name in ("images", "labels", "maps"))
     size = layout(stack, reading).shape[1:]
     numbers: list[int] = []
     flaws: dict[int, str] = {}
     doubtful: str | None = None
-    try:
+    with (
+        ColumnWriter(folder / "images") as images,
+        ColumnWriter(folder / "labels") as labels,
+        ColumnWriter(folder / "maps") as maps,
+    ):
         for number, (values, label), sensitivities in zip(
             stack.numbers, _read(stack), _read_maps(stack), strict=True
         ):
@@ -178,20 +179,27 @@ def _write(folder: Path, stack: Stack, reading: Reading) -> dict[str, Any]:
             if sensitivities is not None:
                 maps.append(usable_maps(as_tensor(sensitivities), size, stack.name))
             numbers.append(number)
-    finally:
-        about = {"images": images.close(), "labels": labels.close(), "maps": maps.close()}
+    about = {"images": images.about, "labels": labels.about, "maps": maps.about}
     return {**about, "numbers": numbers, "flaws": flaws, "doubt": doubtful}
 
 
 def _read(stack: Stack) -> Iterator[Pair]:
-    try:
+    with _reading(stack):
         yield from stack.read(stack.numbers)
-    except OSError as error:
-        raise InputError(f"Cannot read {stack.name}: {error.strerror or error}.") from error
 
 
 def _read_maps(stack: Stack) -> Iterator[Array | None]:
-    return itertools.repeat(None, len(stack.numbers)) if stack.maps is None else stack.maps(stack.numbers)
+    with _reading(stack):
+        yield from [None] * len(stack.numbers) if stack.maps is None else stack.maps(stack.numbers)
+
+
+@contextmanager
+def _reading(stack: Stack) -> Iterator[None]:
+    """A file that cannot be read, perhaps because it is gone, is one sentence; no fault of the cache."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"Cannot read {stack.name}: {error.strerror or error}.") from error
 
 
 def bad_sample(stack: Stack, number: int, found: str) -> InputError:

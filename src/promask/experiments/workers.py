@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import torch
 
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.experiments.cells import Bench, Cell, Store
 
 MOST_JOBS = 4
@@ -44,7 +44,30 @@ def check_jobs(jobs: int) -> None:
 def completed(
     cells: Sequence[Cell], store: Store, bench: Bench, open_bench: OpenBench, jobs: int
 ) -> Generator[Cell, None, None]:
-    """Complete all cells, and give each of them when it is done; other processes open the data themselves."""
+    """Complete all cells, and give each of them when it is done; other processes open the data themselves.
+
+    If one of these dies, what it was at is done again by others, as long as anything gets done.
+    """
+    left = list(cells)
+    while left:
+        before = len(left)
+        try:
+            with closing(_attempted(left, store, bench, open_bench, jobs)) as done:
+                for cell in done:
+                    left = [other for other in left if other != cell]
+                    yield cell
+        except BrokenProcessPool as error:
+            if len(left) == before:
+                raise MemoryError(
+                    "A process ended without a word: if memory ran out, try fewer --jobs (what is done is kept); "
+                    "in a script of your own, call compare below `if __name__ == '__main__':`."
+                ) from error
+            warnings.warn("A process ended without a word: its work is done again.", InputWarning, stacklevel=2)
+
+
+def _attempted(
+    cells: Sequence[Cell], store: Store, bench: Bench, open_bench: OpenBench, jobs: int
+) -> Generator[Cell, None, None]:
     jobs = min(jobs, len(cells))
     if jobs <= 1:
         for cell in cells:
@@ -63,14 +86,9 @@ def completed(
         for future in as_completed(futures):
             future.result()
             yield futures[future]
-    except BaseException as error:  # an error, an interrupt, or nobody wants the rest
+    except BaseException:  # an error, an interrupt, or nobody wants the rest
         pool.shutdown(wait=False, cancel_futures=True)
         _end(set(multiprocessing.active_children()) - before)
-        if isinstance(error, BrokenProcessPool):
-            raise MemoryError(
-                "A process ended without a word: if memory ran out, try fewer --jobs (what is done is kept); in a "
-                "script of your own, call compare below `if __name__ == '__main__':`."
-            ) from error
         raise
     finally:
         pool.shutdown()
