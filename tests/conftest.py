@@ -5,15 +5,17 @@ import shutil
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import jaxtyping
 import pytest
 import torch
-from jaxtyping import install_import_hook
+import typecheck
 
 # Every shape that a signature of the package names is checked at run time. Not so in config and reading, whose own
 # checks of what users hand them are under test.
 folder = importlib.util.find_spec("promask").submodule_search_locations
 names = {module.name for module in pkgutil.iter_modules(folder)} - {"config", "reading", "__main__"}
-install_import_hook([f"promask.{name}" for name in names], "typecheck.typecheck")
+jaxtyping.jaxtyped = typecheck.jaxtyped
+jaxtyping.install_import_hook([f"promask.{name}" for name in names], "typecheck.typecheck")
 torch.set_num_threads(1)
 
 
