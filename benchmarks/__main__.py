@@ -90,6 +90,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, help="steps of each kind to take the median of")
     parser.add_argument("--size", type=int, default=256, help="pixels along each axis")
     parser.add_argument("--largest", type=int, default=SCALING_SIZES[-1], help="pixels of the largest grid")
+    parser.add_argument("--volumes", type=int, default=40, help="volumes to be read from files")
     parser.add_argument(
         "--published", action="store_true", help="run one member of the paper preset, too: minutes"
     )
@@ -107,7 +108,7 @@ def main() -> None:
     growth = scaling([n for n in SCALING_SIZES if n <= arguments.largest], steps)
     quarter = size // 2
     volume = volume_run((quarter, quarter, quarter // 2), steps=20)
-    files = reading(size, volumes=40, slices=20, steps=4 * steps)
+    files = reading(size, volumes=arguments.volumes, slices=20, steps=4 * steps)
 
     network = network_steps(data, max(2, arguments.steps // 3))
     several = processes_table(size, 4 * steps)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_benchmark_runs(tmp_path):
     """Small and short: that it works, not how fast it is."""
-    sizes = ["--steps", "2", "--size", "32", "--largest", "128"]
+    sizes = ["--steps", "2", "--size", "32", "--largest", "128", "--volumes", "4"]
     command = [sys.executable, "-m", "benchmarks", *sizes, "--out", tmp_path / "bench.json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
@@ -33,6 +33,7 @@ def test_the_benchmark_runs(tmp_path):
     assert set(record["memory"]) == {"textbook", "paper", "default"}
     assert record["scaling"]["sizes"] == [64, 128]
     assert record["volume"]["shape"] == [16, 16, 8]
+    assert record["reading"]["slices"] == 80
     assert "this / Fourier floor" in shown
     assert record["network"]["images"] == 32
     assert all(record["network"][kind] > 0 for kind in ("bare", "gradient", "shape"))
