@@ -1,4 +1,5 @@
 import importlib.util
+import itertools
 import os
 import pkgutil
 import shutil
@@ -8,6 +9,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import jaxtyping
 import pytest
 import torch
+
 import typecheck
 
 # Every shape that a signature of the package names is checked at run time. Not so in config and reading, whose own
@@ -19,10 +21,19 @@ jaxtyping.install_import_hook([f"promask.{name}" for name in names], "typecheck.
 torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory):
+    """Empty folders, numbered here: pytest would look through all of thousands of folders for the next number."""
+    folder = tmp_path_factory.mktemp("caches")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
+def own_cache(caches, monkeypatch):
     """Every test has a cache of its own, and leaves that of the user alone."""
-    monkeypatch.setenv("PROMASK_CACHE", str(tmp_path_factory.mktemp("cache")))
+    cache = next(caches)
+    cache.mkdir()
+    monkeypatch.setenv("PROMASK_CACHE", str(cache))
 
 
 @pytest.fixture
@@ -60,6 +71,18 @@ def commands(capsys, monkeypatch, tmp_path):
         return captured.err if status else captured.out
 
     return call
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures of reports and comparisons are made but not drawn, which takes longer than a short run."""
+
+    def save(figure, path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    monkeypatch.setattr("promask.report.html.save_figure", save)
+    monkeypatch.setattr("promask.experiments.compare.save_figure", save)
 
 
 @pytest.fixture(scope="session")

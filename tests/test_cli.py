@@ -14,7 +14,7 @@ IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
 
 
 @pytest.fixture
-def promask(commands):
+def promask(commands, undrawn):
     np.save("images.npy", IMAGES)
     np.savez("patients.npz", image=IMAGES, subject=np.repeat(list("abcde"), 2))
     return commands
@@ -353,8 +353,8 @@ def test_help_and_version(promask):
     assert promask("--version").strip().count(".") == 2
 
 
-def test_the_demo_beats_the_masks_that_know_nothing(promask, tmp_path):
-    said = promask("demo", "--out", tmp_path / "demo")
+def test_the_demo_beats_the_masks_that_know_nothing(commands, tmp_path):
+    said = commands("demo", "--out", tmp_path / "demo")
     assert said.rstrip().endswith(str(tmp_path / "demo" / "report.html"))
     found = json.loads((tmp_path / "demo" / "run.json").read_text())["about"]["compared"]["masks"]
     for other in ("equispaced", "gaussian"):
@@ -364,3 +364,4 @@ def test_the_demo_beats_the_masks_that_know_nothing(promask, tmp_path):
     assert {row["acceleration"] for row in found.values()} == {8}
     assert found["promask"]["psnr"] > found["energy"]["psnr"] - 0.1
     assert 1e5 < (tmp_path / "demo" / "report.html").stat().st_size < 5e6
+    assert (tmp_path / "demo" / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")

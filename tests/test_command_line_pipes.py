@@ -30,7 +30,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 @pytest.fixture
-def images(tmp_path, monkeypatch):
+def images(tmp_path, undrawn, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("images.npy", np.random.default_rng(0).random((4, 16, 12)).astype(np.float32))
 

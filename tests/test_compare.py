@@ -24,7 +24,7 @@ QUICK = ["random", "energy", "promask"]
 
 
 @pytest.fixture
-def images(tmp_path):
+def images(tmp_path, undrawn):
     return image_file(tmp_path / "images.npz")
 
 
@@ -254,6 +254,8 @@ def test_volumes(tmp_path):
     for row in comparison.scores:
         mask = np.load(tmp_path / "out" / "masks" / "x4" / f"{row.method.replace(':', '-')}-0.npy")
         assert mask.shape == (8, 10, 9)
+    figures = list((tmp_path / "out" / "figures").iterdir())
+    assert {path.read_bytes()[:4] for path in figures} == {b"\x89PNG"}
 
 
 def test_data_that_changed_are_noticed(tmp_path):

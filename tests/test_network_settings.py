@@ -105,7 +105,7 @@ def test_a_network_may_look_on_while_a_mask_is_learned_for_images(data, network)
 
 
 @pytest.fixture
-def promask(commands, data, network):
+def promask(commands, undrawn, data, network):
     network.save("unet.safetensors")
     return commands
 

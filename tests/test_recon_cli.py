@@ -15,7 +15,7 @@ COILS = ("--recon", "cg-sense", "--coils", "4")
 
 
 @pytest.fixture
-def promask(commands, monkeypatch):
+def promask(commands, undrawn, monkeypatch):
     # Without the mask that is learned for zero-filled images and looked at in the end.
     monkeypatch.setattr(
         "promask.learning.search._for_images",

@@ -19,7 +19,7 @@ SCAN = {"recon": "cg-sense", "coils": 4, "learned_seeds": 1}
 
 
 @pytest.fixture
-def images(tmp_path):
+def images(tmp_path, undrawn):
     return image_file(tmp_path / "images.npz")
 
 

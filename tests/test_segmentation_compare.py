@@ -137,6 +137,7 @@ def test_numbers_are_those_of_evaluate(data, file, network, tmp_path):
     assert [scores.is_proposed for scores in by_method.values()] == [False, False, False, False, True]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_methods_learn_for_the_network(data, file, tmp_path):
     """Another loss is another mask, and the file of another loss has another name."""
     out = tmp_path / "out"
@@ -147,6 +148,7 @@ def test_methods_learn_for_the_network(data, file, tmp_path):
     assert (masks["greedy-0"] != masks["greedy-mse-0"]).any()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_interrupted_and_started_again(data, file, network, tmp_path, monkeypatch):
     """With the same network, wherever it lies; nothing is made twice."""
     made = []
@@ -161,6 +163,7 @@ def test_interrupted_and_started_again(data, file, network, tmp_path, monkeypatc
     assert np.array_equal(first.scores[0].quality["dice"], again.scores[2].quality["dice"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_other_conditions_need_another_folder(data, file, tmp_path):
     out = tmp_path / "out"
     compare(data, [4], ["energy"], out=out, network=file, **SEGMENTATION)
@@ -176,6 +179,7 @@ def test_other_conditions_need_another_folder(data, file, tmp_path):
         compare(str(tmp_path / "changed.npz"), [4], ["energy"], out=out, network=file, **SEGMENTATION)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_folders_of_reconstructions_are_what_they_were(data, file, tmp_path):
     """Also those from before there were networks."""
     out = tmp_path / "out"
@@ -190,6 +194,7 @@ def test_folders_of_reconstructions_are_what_they_were(data, file, tmp_path):
     assert (out / "masks" / "x4" / "energy-0.npy").stat().st_mtime_ns == before
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_other_processes_open_the_network(data, file, tmp_path):
     settings = {"network": file, **SEGMENTATION}
     one = compare(data, [4], ["random", "energy"], out=tmp_path / "one", **settings)
@@ -355,6 +360,7 @@ def test_curves_with_the_fully_sampled_score():
 # The command line
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_command_line(data, file, tmp_path, capsys):
     words = ["compare", data, "--task", "segmentation", "--network", str(file), "--accel", "2", "4"]
     words += ["--methods", "random", "energy", "--seeds", "2", "--jobs", "1", "--out", str(tmp_path / "out")]
