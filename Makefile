@@ -16,7 +16,7 @@ studio: .venv/installed ## learn and compare masks in the browser
 	@$(BIN)/promask studio
 
 test: .venv/developer ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lint: .venv/developer ## ruff and mypy
 	$(BIN)/ruff check .
