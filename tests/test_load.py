@@ -25,7 +25,7 @@ from promask.evaluation import evaluate
 from promask.experiments.compare import compare
 from promask.learning import batches
 from promask.learning.batches import AHEAD, Samples
-from promask.learning.loop import Progress
+from promask.learning.progress import Progress
 from promask.reading import Reading
 from promask.rules import RULES
 from promask.types import Sample
