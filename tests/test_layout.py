@@ -7,6 +7,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "promask"
 ROWS = [
     "errors",
+    "limits",
     "version",
     "cluster",
     "geometry",

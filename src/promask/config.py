@@ -9,7 +9,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar
 
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.patterns import FREE_AXES
 from promask.reading import Check, Reading
 from promask.rules import RULES
@@ -219,17 +219,25 @@ class Config(Reading):
     @staticmethod
     def from_dict(settings: Mapping[str, Any]) -> "Config":
         """From plain values; unknown names are refused."""
-        known = [field.name for field in dataclasses.fields(Config)]
-        for name in settings:
-            if name not in known:
-                raise InputError(f"Unknown setting {name!r}: choose from {', '.join(known)}.")
+        refuse_unknown(settings)
         if "acceleration" not in settings:
             raise InputError("The acceleration is missing: give a number of at least 1, such as --accel 8.")
+        missing = [name for name in PRESETS["paper"] if name not in settings]
+        if missing:
+            raise InputError(f"The settings are not complete: there is no {missing[0].replace('_', '-')}.")
         return Config(**settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in run.json."""
         return dataclasses.asdict(self)
+
+
+def refuse_unknown(settings: Mapping[str, Any]) -> None:
+    """Say so if there is a setting that no configuration has."""
+    known = [field.name for field in dataclasses.fields(Config)]
+    for name in settings:
+        if name not in known:
+            raise InputError(f"Unknown setting {name!r}: choose from {', '.join(known)}.")
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -238,9 +246,10 @@ def read_settings(path: Path) -> dict[str, Any]:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read the configuration {path}: {error.strerror}.") from error
-    except ValueError as error:
-        raise InputError(f"The configuration {path} is not JSON: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"The configuration {path} is not JSON: {one_line(error)}.") from error
     settings = settings.get("config", settings) if isinstance(settings, dict) else settings
     if not isinstance(settings, dict):
         raise InputError(f"The configuration {path} must be a JSON object of names and values.")
+    refuse_unknown(settings)  # before they become arguments of functions, which have names of their own
     return settings

@@ -12,5 +12,16 @@ class LostProcessError(RuntimeError):
     """Another process, which this one cannot do without, has ended; it has said why, if it could."""
 
 
+def one_line(words: object, most: int = 200) -> str:
+    """What a library or a file says, fit for a sentence: without line breaks and other control characters.
+
+    >>> one_line("bad\nnews \x1b[31m.")
+    'bad news [31m'
+    """
+    text = "".join(letter if letter.isprintable() else " " for letter in str(words))
+    text = " ".join(text.split()).rstrip(". ")
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 class InputWarning(UserWarning):
     """Something about the data that was decided for the user, or left out: one sentence."""

@@ -142,6 +142,8 @@ NUMPY_DAMAGE = (
     TypeError,
     NotImplementedError,
     RuntimeError,
+    OverflowError,
+    MemoryError,
 )
 """What NumPy and zipfile raise when a file is broken, or holds pickled objects, which are never read."""
 

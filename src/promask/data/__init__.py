@@ -151,12 +151,14 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
             f"{text} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); folders and {collections} "
             f"are read, too."
         )
+    if not (path.is_dir() or path.is_file()):  # a pipe, from which nothing may ever come
+        raise InputError(f"{text} is neither a file nor a folder: promask cannot read data from there.")
     if path.is_dir():
         return FileSet(usable(read_folder(path, reading, READERS), reading), reading, text)
     suffix = ".dcm" if is_dicom(path) else split_name(path)[1].lower()
     if suffix not in READERS:
         raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
-    return FileSet([READERS[suffix](path, reading)], reading, text)
+    return FileSet(usable([functools.partial(READERS[suffix], path, reading)], reading), reading, text)
 
 
 def absolute(data: Any) -> Any:

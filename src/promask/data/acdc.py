@@ -89,7 +89,9 @@ def _resize(values: Array, size: int, mode: str) -> Array:
 def _end_of_diastole(folder: Path) -> int:
     path = folder / "Info.cfg"
     try:
-        found = re.search(r"^ED\s*:\s*(\d+)", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+        found = re.search(
+            r"^ED\s*:\s*(\d{1,9})\b", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+        )
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
     if found is None:

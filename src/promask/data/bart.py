@@ -14,6 +14,8 @@ from promask.errors import InputError, InputWarning
 from promask.files import Array
 from promask.reading import Reading
 
+MOST_AXES = 16
+"""Of every array of BART."""
 COIL = 3
 """The axis of the coils; before it readout and two phase encodings, after it whatever else there is."""
 
@@ -71,8 +73,6 @@ def bart_maps(path: Path, volumes: bool) -> Array:
     """
     dimensions = bart_dimensions(path)
     values = bart_array(path, dimensions)
-    if 0 in values.shape:
-        raise InputError(f"{path} holds no coil maps: its shape is {list(values.shape)}.")
     *space, coils, sets = (*dimensions, 1)[: COIL + 2]
     values = values.reshape(*space, coils, sets, -1, order="F")[..., 0, :]
     if volumes:
@@ -93,7 +93,7 @@ def bart_dimensions(path: Path) -> tuple[int, ...]:
     for title, line in pairwise(lines):
         if title.strip() == "# Dimensions":
             words = line.split()
-            if words and all(word.isdecimal() for word in words):
+            if 0 < len(words) <= MOST_AXES and all(word.isdecimal() and len(word) < 19 for word in words):
                 dimensions = tuple(int(word) for word in words)
                 return dimensions + (1,) * (COIL + 1 - len(dimensions))
     raise InputError(f"{header} is damaged: it does not tell the dimensions of {path}.")

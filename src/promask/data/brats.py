@@ -15,7 +15,7 @@ import numpy as np
 
 from promask.data.nifti import SUFFIXES, nifti_stack
 from promask.data.stack import Describe, Pair, Stack, fitted
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.files import Array, as_tensor
 from promask.reading import Reading
 
@@ -30,6 +30,8 @@ DECATHLON: Mapping[int, int] = {0: 0, 1: 1, 2: 2, 3: 3}
 """Oedema, core that does not enhance, core that does: already nested."""
 CHALLENGE: Mapping[int, int] = {0: 0, 2: 1, 1: 2, 3: 3, 4: 3}
 """In the challenge 1 is the core, 2 oedema, and 4, since 2023 3, what enhances."""
+LONGEST_NAME = 255
+"""Letters in the name of a file or folder."""
 LATER_SCAN = re.compile(r"(?<=-\d{5})-\d{3}$")
 """The end of the names since 2023, BraTS-GLI-00008-001: it counts the scans of a patient."""
 
@@ -56,11 +58,13 @@ def _decathlon(index: Path) -> list[tuple[Path, Path]]:
     try:
         entries = json.loads(index.read_text(encoding="utf-8"))["training"]
         pairs = [(root / entry["image"], root / entry["label"]) for entry in entries]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{index} is damaged: it should list the training images and their labels.") from error
     if not pairs:
         raise InputError(f"{index} lists no training images.")
     for path in (path for pair in pairs for path in pair):
+        if max(map(len, path.parts)) > LONGEST_NAME or not str(path).isprintable():
+            raise InputError(f"{index} names {one_line(path)}, which no file can be called.")
         if not Path(os.path.normpath(path)).is_relative_to(os.path.normpath(root)):
             raise InputError(f"{index} names {path}, which is not in its folder.")
     return pairs

@@ -51,6 +51,11 @@ class Column:
         self.file, self.shape, self.dtype = file, tuple(shape), np.dtype(dtype)
         self.row_bytes = int(np.prod(self.shape)) * self.dtype.itemsize
 
+    @property
+    def rows(self) -> float:
+        """How many there are."""
+        return self.file.stat().st_size / self.row_bytes
+
     def __getitem__(self, row: int) -> torch.Tensor:
         with self.file.open("rb") as file:
             file.seek(row * self.row_bytes)
@@ -87,27 +92,29 @@ class ColumnWriter:
 
 Write = Callable[[Path], dict[str, Any]]
 """Fills a folder, and returns what is to be known of it."""
+Fits = Callable[[Path, dict[str, Any]], bool]
+"""Whether a folder, and what is said to be known of it, are what they should be."""
 
 
-def entry(key: str, write: Write) -> tuple[Path, dict[str, Any]]:
-    """The folder of a key, and what is known of it; made by `write` if it is not there.
+def entry(key: str, write: Write, fits: Fits) -> tuple[Path, dict[str, Any]]:
+    """The folder of a key, and what is known of it; made by `write` if it is not there, or damaged.
 
     If the cache is full or must not be written to, it is made in a folder that takes its place for the time being.
     """
     substitute = os.environ.get(SUBSTITUTE)
     for root in (cache_folder(), *([Path(substitute)] if substitute else ())):
         folder = root / "samples" / key[:2] / key
-        known = _read(folder)
+        known = _read(folder, fits)
         if known is not None:
             return folder, known
     try:
-        return folder, _make(folder, write)
+        return folder, _make(folder, write, fits)
     except OSError as error:
         if substitute:
             raise _no_place(error) from error
         folder = _substitute(error) / "samples" / key[:2] / key
     try:
-        return folder, _make(folder, write)
+        return folder, _make(folder, write, fits)
     except OSError as error:
         raise _no_place(error) from error
 
@@ -135,16 +142,16 @@ def clear() -> None:
     _remove_stale(samples)  # what is not stale is being made
 
 
-def _read(folder: Path) -> dict[str, Any] | None:
+def _read(folder: Path, fits: Fits) -> dict[str, Any] | None:
     try:
         known = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         whole = all((folder / name).stat().st_size == size for name, size in known["sizes"].items())
-        return known["about"] if whole else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return known["about"] if whole and fits(folder, known["about"]) else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None
 
 
-def _make(folder: Path, write: Write) -> dict[str, Any]:
+def _make(folder: Path, write: Write, fits: Fits) -> dict[str, Any]:
     temporary = folder.parent.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
     try:
         temporary.mkdir(parents=True)
@@ -153,7 +160,7 @@ def _make(folder: Path, write: Write) -> dict[str, Any]:
         sizes = {path.name: path.stat().st_size for path in temporary.iterdir()}
         (temporary / "about.json").write_text(json.dumps({"about": about, "sizes": sizes}), encoding="utf-8")
         folder.parent.mkdir(exist_ok=True)
-        _replace(temporary, folder)
+        _replace(temporary, folder, fits)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return about
@@ -189,13 +196,13 @@ def _reason(error: OSError) -> str:
     return f"Cannot keep prepared samples in {cache_folder()}: {error.strerror or error}"
 
 
-def _replace(temporary: Path, folder: Path) -> None:
+def _replace(temporary: Path, folder: Path, fits: Fits) -> None:
     for _ in range(10):
         try:
             temporary.rename(folder)
             return
         except OSError:
-            if _read(folder) is not None:  # another process was faster, with the same content
+            if _read(folder, fits) is not None:  # another process was faster, with the same content
                 return
             shutil.rmtree(folder, ignore_errors=True)  # damaged
     temporary.rename(folder)

@@ -1,6 +1,8 @@
 """DICOM series: the slices of each, in the order of their places in the body."""
 
 import importlib.util
+import math
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from promask.data.privacy import private_name, unquoted
-from promask.data.stack import Describe, Pair, Stack, refuse_options_of_arrays
+from promask.data.stack import COUNTED, Describe, Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 from promask.files import Array
+from promask.limits import check_claim, unpacked
 from promask.reading import Reading
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ INDEX = "DICOMDIR"
 """The list of the files on a disc, in the same format."""
 HEADER = ("SeriesInstanceUID", "PatientID", "Rows", "Columns", "NumberOfFrames", "InstanceNumber")
 GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel")
+
+
+PIXEL = 24
+"""Bytes that a pixel takes while it is read and scaled, in double precision."""
 
 
 def is_dicom(path: Path) -> bool:
@@ -87,6 +94,9 @@ def _stack(files: Sequence[_Header], reading: Reading) -> Stack:
         raise InputError(f"The slices of {paths[0]} and of its series have shapes {sorted(shapes)}, not one.")
     if not all(file.grey for file in files):
         raise InputError(f"{paths[0]} is a colour image: promask reads grey values.")
+    for file in files:
+        check_claim(file.frames * math.prod(file.shape) * PIXEL, file.path)
+        check_claim(file.frames * COUNTED, file.path)
     frames = [(file.path, frame) for file in files for frame in range(file.frames)]
     plane = next(iter(shapes))
     depth = reading.chosen(len(frames))
@@ -113,6 +123,7 @@ def _header(path: Path) -> _Header:
     with _damage(path):
         import pydicom
 
+        _check_unpacked(path)
         header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=[*HEADER, *GEOMETRY])
         return _Header(
             path=path,
@@ -123,6 +134,18 @@ def _header(path: Path) -> _Header:
             grey=int(header.get("SamplesPerPixel") or 1) == 1,
             place=_place(header),
         )
+
+
+def _check_unpacked(path: Path) -> None:
+    """Of a file that is compressed as a whole, which pydicom unpacks at once, see first how much comes out."""
+    from pydicom.filereader import _read_file_meta_info, read_preamble
+    from pydicom.uid import DeflatedExplicitVRLittleEndian
+
+    with path.open("rb") as file:
+        read_preamble(file, force=False)
+        if _read_file_meta_info(file).get("TransferSyntaxUID") == DeflatedExplicitVRLittleEndian:
+            for _ in unpacked(file, path, -zlib.MAX_WBITS):
+                pass
 
 
 def _planes(frames: Iterable[tuple[Path, int]]) -> Iterator[Array]:
@@ -140,6 +163,7 @@ def _pixels(path: Path) -> Array:
         import pydicom
         from pydicom.pixels.processing import apply_rescale
 
+        _check_unpacked(path)
         dataset = pydicom.dcmread(path)
         _check_compression(dataset, path)
         pixels: Array = dataset.pixel_array

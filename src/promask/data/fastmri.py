@@ -27,6 +27,7 @@ CROP = 320
 """The usual size of the judged part, where the header does not say."""
 FOLDERS = {"train": False, "val": True}
 """The folders end in these; test folders of the challenge are undersampled, and not read."""
+HEADER = "ismrmrd_header"
 RECONSTRUCTIONS = {3: "reconstruction_esc", 4: "reconstruction_rss"}
 """The reference image of single- and of multi-coil k-space, by its number of axes."""
 
@@ -42,7 +43,7 @@ class Annotations:
 
 def is_fastmri(file: "h5py.File") -> bool:
     """Whether a file has the layout of fastMRI."""
-    return "kspace" in file and "ismrmrd_header" in file
+    return "kspace" in file and HEADER in file
 
 
 def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[Describe]:
@@ -84,7 +85,7 @@ def read_fastmri_file(
     refuse_options_of_arrays(path, reading)
     if reading.volumes:
         raise InputError(f"{path} holds slices that were measured one by one: leave out the volumes.")
-    with opened(path) as file:
+    with opened(path, HEADER) as file:
         if "kspace" not in file:
             raise InputError(f"{path} holds no `kspace`, so it is not a file of fastMRI.")
         kspace = file["kspace"]
@@ -113,8 +114,9 @@ def read_fastmri_file(
     from_reference = reading.kspace == "emulated" and has_reference
 
     def read(chosen: Sequence[int]) -> Iterator[Pair]:
-        with opened(path) as file:
-            source = file[reference if from_reference else "kspace"]
+        name = reference if from_reference else "kspace"
+        with opened(path, name) as file:
+            source = file[name]
             for number in chosen:
                 values = source[number].reshape(-1, *source.shape[-2:])
                 label = None
@@ -153,7 +155,7 @@ def find_annotations(root: Path, names: Collection[str]) -> Annotations:
 
 
 def _header(file: "h5py.File", path: Path) -> MrdHeader | None:
-    return MrdHeader.parse(file["ismrmrd_header"][()], path) if "ismrmrd_header" in file else None
+    return MrdHeader.parse(file[HEADER][()], path) if HEADER in file else None
 
 
 def _columns(header: MrdHeader | None, width: int, path: Path) -> tuple[int, int]:

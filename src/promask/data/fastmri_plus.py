@@ -54,7 +54,7 @@ def read_boxes(path: Path) -> list[Box] | None:
 
 def label_mask(boxes: Sequence[Box], size: tuple[int, ...], numbers: Mapping[str, int]) -> Array:
     """The number of the label at each pixel, 0 where there is no finding; smaller boxes lie on top."""
-    mask = np.zeros(size, np.uint8)
+    mask = np.zeros(size, np.uint8 if len(numbers) < 256 else np.int32)
     for box in sorted(boxes, key=lambda box: -box.width * box.height):
         mask[box.place(size[0])] = numbers[box.label]
     return mask

@@ -18,7 +18,7 @@ from promask.data.coils import usable_maps
 from promask.data.maps_file import maps_of_file
 from promask.data.scan import scanned, scanned_shape
 from promask.data.sets import Subset, chosen_from, flaw
-from promask.data.stack import Layout, Pair, Stack, doubt, layout, ready, ready_label
+from promask.data.stack import Layout, Pair, Stack, check_size, doubt, layout, ready, ready_label
 from promask.errors import InputError, InputWarning
 from promask.files import Array, as_tensor
 from promask.reading import Reading
@@ -26,6 +26,8 @@ from promask.types import Sample, SampleSet
 
 VERSION = 3
 """Of how samples are made ready; entries of another version are not used."""
+IMAGES, LABELS, MAPS = ("<f4", "<c8"), ("<i4",), ("<c8",)
+"""The types of what is ready; promask runs on no machine of another byte order."""
 OnFile = Callable[[int, int], None]
 """Told how many files are ready, and how many there are."""
 
@@ -142,7 +144,15 @@ def make_ready(stack: Stack, reading: Reading) -> Entry:
     description = [VERSION, settings, stack.variant, stack.shape, list(stack.numbers), asdict(stack.geometry)]
     with _reading(stack):
         key = content_key(stack.files, description)
-    folder, about = entry(key, lambda place: _write(place, stack, reading))
+    folder, about = entry(
+        key,
+        lambda place: _write(place, stack, reading),
+        lambda place, known: _fits(_entry(place, known), stack, reading),
+    )
+    return _entry(folder, about)
+
+
+def _entry(folder: Path, about: dict[str, Any]) -> Entry:
     return Entry(
         images=Column(folder / "images", **about["images"]) if about["images"] else None,
         labels=Column(folder / "labels", **about["labels"]) if about["labels"] else None,
@@ -150,6 +160,26 @@ def make_ready(stack: Stack, reading: Reading) -> Entry:
         rows={number: row for row, number in enumerate(about["numbers"])},
         flaws={int(number): text for number, text in about["flaws"].items()},
         doubt=about["doubt"],
+    )
+
+
+def _fits(found: Entry, stack: Stack, reading: Reading) -> bool:
+    """Whether an entry on disk is one of this stack: anyone may have written it."""
+    shape = layout(stack, reading).shape
+    columns = [
+        (found.images, shape, IMAGES),
+        (found.labels, shape[1:], LABELS),
+        (found.maps, (reading.coils or shape[0], *shape[1:]), MAPS),
+    ]
+    return (
+        {*found.rows, *found.flaws} == set(stack.numbers)
+        and all(
+            column is None
+            or (column.shape == wanted and column.dtype.str in types and column.rows == len(found.rows))
+            for column, wanted, types in columns
+        )
+        and (found.images is not None or not found.rows)
+        and isinstance(found.doubt, str | None)
     )
 
 
@@ -270,7 +300,9 @@ def usable(stacks: Iterable[Callable[[], Stack]], reading: Reading) -> list[Stac
     result, failures = [], []
     for describe in stacks:
         try:
-            result.append(describe())
+            stack = describe()
+            check_size(stack)
+            result.append(stack)
         except InputError as error:
             if not reading.skip_bad:
                 raise

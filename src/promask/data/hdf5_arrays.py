@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from promask.data.hdf5_trial import try_first
 from promask.data.named_arrays import LazyArray
 from promask.errors import InputError
 from promask.files import Array
@@ -14,18 +15,22 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(path: Path) -> "Iterator[h5py.File]":
-    """An HDF5 file for reading; whatever a broken one makes the library say, as one sentence."""
+def opened(path: Path, *reads: str | tuple[str, str]) -> "Iterator[h5py.File]":
+    """An HDF5 file for reading; whatever a broken one makes the library say, as one sentence.
+
+    `reads` names the arrays whose values will be read, or only a field of them: they are tried first.
+    """
     import h5py
 
     try:
         with path.open("rb"):  # its errors are plainer than those of the library
             pass
+        try_first(path, [(read, None) if isinstance(read, str) else read for read in reads])
         with h5py.File(path, "r", locking=False) as file:
             yield file
     except InputError:
         raise
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # the library raises nearly everything
         if isinstance(error, PermissionError | FileNotFoundError):
             raise InputError(f"Cannot read {path}: {error.strerror}.") from error
         raise InputError(f"{path} is damaged: it is not an HDF5 file that can be read.") from error
@@ -51,11 +56,11 @@ def lazy_dataset(path: Path, name: str, dataset: "h5py.Dataset") -> LazyArray:
     """A data set of a file, which is opened again when its values are read."""
 
     def rows(indices: Sequence[int]) -> Iterator[Array]:
-        with opened(path) as file:
+        with opened(path, name) as file:
             yield from (file[name][index] for index in indices)
 
     def whole() -> Array:
-        with opened(path) as file:
+        with opened(path, name) as file:
             values: Array = file[name][()]
             return values
 

@@ -1,5 +1,6 @@
 """ISMRMRD raw data (Inati et al. 2017): the lines of a measurement, put in their places in k-space."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,11 +9,12 @@ import numpy as np
 
 from promask.data.hdf5_arrays import opened
 from promask.data.mrd_header import MrdHeader
-from promask.data.stack import Pair, Stack, refuse_options_of_arrays
+from promask.data.stack import COMPLEX, Pair, Stack, refuse_options_of_arrays
 from promask.data.three_axes import slices_of_encoded_volume
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.files import Array
 from promask.geometry import Geometry
+from promask.limits import check_claim
 from promask.reading import Reading
 
 if TYPE_CHECKING:
@@ -36,14 +38,22 @@ def read_ismrmrd(path: Path, reading: Reading) -> Stack:
     refuse_options_of_arrays(path, reading)
     with opened(path) as file:
         group = next(name for name, item in file.items() if _is_measurement(item))
+    with opened(path, f"{group}/xml", (f"{group}/data", "head")) as file:
         header = MrdHeader.parse(file[group]["xml"][0], path)
         heads = file[group]["data"]["head"]
     if header.trajectory not in (None, "cartesian"):
-        raise InputError(f"{path} has a {header.trajectory} trajectory: promask reads Cartesian k-space.")
-    chosen = np.flatnonzero(~_has_flag(heads["flags"], NOT_IMAGING))
-    if not len(chosen):
-        raise InputError(f"{path} holds no lines of an image.")
-    lines = _Lines(path, group, header, heads[chosen], chosen)
+        raise InputError(
+            f"{path} has a {one_line(header.trajectory)} trajectory: promask reads Cartesian k-space."
+        )
+    try:
+        chosen = np.flatnonzero(~_has_flag(heads["flags"], NOT_IMAGING))
+        if not len(chosen):
+            raise InputError(f"{path} holds no lines of an image.")
+        lines = _Lines(path, group, header, heads[chosen], chosen)
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise InputError(f"{path} is damaged: the heads of its lines are not those of ISMRMRD.") from error
     depth = 1 if reading.volumes else lines.shape[2]
     numbers = reading.chosen(len(lines.samples) * depth)
     axes = 3 if reading.volumes else 2
@@ -83,6 +93,8 @@ class _Lines:
         self.sample_of = self.sample_of.reshape(-1)
         self.coils = int(heads["active_channels"].max())
         self.shape = header.matrix
+        # A sample is put together in memory, then transformed.
+        check_claim(self.coils * math.prod(self.shape) * COMPLEX, path)
         width, depth = self.shape[1:]
         self.places = np.stack(
             [
@@ -110,7 +122,7 @@ class _Lines:
         kspace = np.zeros((self.coils, *self.shape), np.complex64)
         count = np.zeros(self.shape[1:], np.float32)
         (start, stop), *_ = self.extent
-        with opened(self.path) as file:
+        with opened(self.path, f"{self.group}/data") as file:
             data = file[self.group]["data"]
             for line in np.flatnonzero(self.sample_of == index):
                 head = self.heads[line]

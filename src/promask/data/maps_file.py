@@ -9,7 +9,7 @@ from promask.data.bart import bart_file, bart_maps
 from promask.data.coils import usable_maps
 from promask.data.hdf5_arrays import arrays_of
 from promask.data.matlab import arrays_of_mat
-from promask.data.named_arrays import MAPS, LazyArray, plain
+from promask.data.named_arrays import MAPS, LazyArray, listed, plain
 from promask.data.numpy_files import array_of_npy, arrays_of_npz
 from promask.errors import InputError
 from promask.files import NUMBERS, Array, as_tensor
@@ -96,7 +96,7 @@ def read_maps(source: str, volumes: bool) -> Array:
     arrays = MAPS_READERS[suffix](path)
     name = next(iter(arrays)) if len(arrays) == 1 else MAPS
     if name not in arrays:
-        raise InputError(f"{source} holds no array `{MAPS}`, but {', '.join(arrays) or 'nothing'}.")
+        raise InputError(f"{source} holds no array `{MAPS}`, but {listed(arrays)}.")
     values = plain(arrays[name].whole())
     if values.dtype.kind not in NUMBERS or not values.size:
         raise InputError(f"The coil maps of {source} are not numbers, or none at all.")

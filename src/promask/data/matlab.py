@@ -1,15 +1,15 @@
 """MATLAB's files, in MATLAB's order: (H, W), (H, W, N) or (H, W, channel, N)."""
 
-import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from promask.data.hdf5_arrays import arrays_of, opened
+from promask.data.matlab_v5 import HEADER, Variable, is_version_5, variables_of
 from promask.data.named_arrays import LazyArray, of_array, stack_of_arrays
 from promask.data.privacy import unquoted
 from promask.data.stack import Stack
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 NAMES = ("subject", "slice_id")
 """Lists, in which the order of the axes does not matter."""
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-COMPRESSED = 15
-"""How version 5 marks a compressed variable."""
 USER_BLOCK = 512
 """Bytes of text that MATLAB puts before the HDF5 content."""
 
@@ -49,38 +47,55 @@ def is_hdf5(path: Path) -> bool:
     return HDF5_SIGNATURE in (start[: len(HDF5_SIGNATURE)], start[USER_BLOCK:])
 
 
-def _version_5(path: Path) -> dict[str, LazyArray]:
+def variables_of_mat(path: Path) -> dict[str, Variable]:
+    """The variables of a file that is not HDF5."""
+    with damage(path):
+        with path.open("rb") as file:
+            start = file.read(HEADER)
+        return variables_of(path) if is_version_5(start) else _version_4(path, start)
+
+
+def _version_4(path: Path, start: bytes) -> dict[str, Variable]:
+    """The matrices of a file as MATLAB wrote them before 1996."""
     import scipy.io
 
-    with damage(path):
-        check_sums(path.read_bytes())
-        variables: dict[str, Any] = scipy.io.loadmat(path, squeeze_me=False)
+    if 0 not in start[:4]:  # SciPy would take it for another version
+        raise ValueError("it is of no version")
+
+    def whole(name: str) -> Array:
+        with damage(path):
+            return np.asarray(scipy.io.loadmat(path, variable_names=[name])[name])
+
+    variables: dict[str, Any] = scipy.io.loadmat(path)
     return {
-        name: _in_our_order(_variable(path, name, value), name)
+        name: Variable(value.shape, value.dtype, partial(whole, name))
         for name, value in variables.items()
         if isinstance(value, np.ndarray)
     }
 
 
-def _variable(path: Path, name: str, found: Array) -> LazyArray:
-    """A variable with its axes reversed, as they lie in the file; it is read again when it is needed."""
-    import scipy.io
+def _version_5(path: Path) -> dict[str, LazyArray]:
+    found = variables_of_mat(path)
+    return {name: _in_our_order(_lazy(path, variable), name) for name, variable in found.items()}
+
+
+def _lazy(path: Path, variable: Variable) -> LazyArray:
+    """A variable with its axes reversed, as they lie in the file; it is read when it is needed."""
 
     def whole() -> Array:
         with damage(path):
-            values: Array = scipy.io.loadmat(path, squeeze_me=False, variable_names=[name])[name]
-        return values.T
+            return variable.whole().T
 
     def rows(indices: Sequence[int]) -> Iterator[Array]:
         values = whole()
         return (values[index] for index in indices)
 
-    return LazyArray(found.shape[::-1], found.dtype, rows, whole)
+    return LazyArray(variable.shape[::-1], variable.dtype, rows, whole)
 
 
 def _version_7_3(path: Path) -> dict[str, LazyArray]:
     arrays = {name: _in_our_order(array, name) for name, array in arrays_of(path).items()}
-    with opened(path) as file:
+    with opened(path, *NAMES) as file:
         texts = {name: _texts(file, name) for name in NAMES if name in arrays}
     return arrays | {name: of_array(np.array(text)) for name, text in texts.items() if text is not None}
 
@@ -113,25 +128,15 @@ def _in_our_order(array: LazyArray, name: str) -> LazyArray:
     return LazyArray((*leading, height, width), array.dtype, rows, lambda: swapped(array.whole()))
 
 
-def check_sums(content: bytes) -> None:
-    """Unpack what is compressed, which tells whether it is whole: SciPy may crash on what is not."""
-    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
-    position = 128
-    while order is not None and position < len(content):
-        kind, size = struct.unpack_from(f"{order}II", content, position)
-        position += 8
-        if kind == COMPRESSED:
-            zlib.decompress(content[position : position + size])
-        position += size
-
-
 @contextmanager
 def damage(path: Path) -> Iterator[None]:
-    """Whatever a broken file makes SciPy say, as one sentence."""
+    """Whatever a broken file makes its reader say, as one sentence."""
     try:
         with unquoted():
             yield
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or 'it is damaged'}.") from error
-    except Exception as error:  # SciPy's reader raises nearly everything
+    except Exception as error:  # what does not fit may show anywhere
         raise InputError(f"{path} is damaged: it is not a MATLAB file that can be read.") from error

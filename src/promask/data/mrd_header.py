@@ -3,8 +3,13 @@
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from xml.parsers.expat import ParserCreate
 
 from promask.errors import InputError
+
+MOST_DIGITS = 10
+"""Of the numbers of a header; longer ones are taken for none."""
 
 TRAJECTORIES = ("cartesian", "epi", "radial", "goldenangle", "spiral")
 OTHER = "non-standard"
@@ -30,6 +35,7 @@ class MrdHeader:
     def parse(text: str | bytes, path: Path) -> "MrdHeader":
         """From the text of a header; `path` is the file that holds it, for messages."""
         try:
+            _refuse_entities(text)
             root = ElementTree.fromstring(text)
         except Exception as error:  # of which the words may quote the header
             place = f" at line {error.position[0]}" if isinstance(error, ElementTree.ParseError) else ""
@@ -41,7 +47,7 @@ class MrdHeader:
 
         def number(*names: str) -> int | None:
             text = words(*names)
-            return int(text) if text and text.isdecimal() else None
+            return int(text) if text and text.isdecimal() and len(text) < MOST_DIGITS else None
 
         def size(space: str) -> tuple[int, int, int]:
             x, y, z = (number(space, "matrixSize", axis) or 0 for axis in "xyz")
@@ -61,3 +67,14 @@ class MrdHeader:
             maximum=(number(*limits[0], "maximum"), number(*limits[1], "maximum")),
             trajectory=trajectory if trajectory in (None, *TRAJECTORIES) else OTHER,
         )
+
+
+def _refuse_entities(text: str | bytes) -> None:
+    """No header declares anything: what does is made to grow when it is read, or to take in other files."""
+    parser = ParserCreate()
+
+    def declared(*_: Any) -> None:
+        raise ValueError("it declares a document type")
+
+    parser.StartDoctypeDeclHandler = declared
+    parser.Parse(text, True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from promask.data.stack import Pair, ReadMaps, Stack
-from promask.errors import InputError, InputWarning
+from promask.errors import InputError, InputWarning, one_line
 from promask.files import NUMBERS, Array
 from promask.reading import Reading
 
@@ -143,9 +143,16 @@ def plain(values: Array, split: bool = False) -> Array:
     return values
 
 
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """The names of arrays in a sentence; a file may hold any number of them, with any letters."""
+    known = [one_line(name, 60) for name in names]
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more if known else "nothing"
+
+
 def _choose(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> tuple[str, bool]:
     """The name of the array to take, and whether it is k-space."""
-    found = ", ".join(arrays) or "nothing"
+    found = listed(arrays)
     if reading.array is not None:
         if reading.array not in arrays:
             raise InputError(f"{path} holds no array {reading.array!r}, but {found}.")
@@ -161,7 +168,8 @@ def _choose(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> tu
         return name, name == "kspace"
     if arrays[name].is_complex:
         warnings.warn(
-            f"{path}: complex {name!r} is taken as centred k-space; say --holds image if it is an image.",
+            f"{path}: complex {one_line(name)!r} is taken as centred k-space; say --holds image if it is an "
+            f"image.",
             InputWarning,
             stacklevel=2,
         )
@@ -185,10 +193,11 @@ def _only(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> str:
     if len(others) == 1:
         return others[0]
     if not candidates:
-        raise InputError(f"{path} holds neither `image` nor `kspace`, but {', '.join(arrays) or 'nothing'}.")
+        raise InputError(f"{path} holds neither `image` nor `kspace`, but {listed(arrays)}.")
     if len(candidates) > 1:
         warnings.warn(
-            f"{path} holds {', '.join(candidates)}: {candidates[0]} is taken; choose another one with --array.",
+            f"{path} holds {listed(candidates)}: {one_line(candidates[0])} is taken; choose another one with "
+            f"--array.",
             InputWarning,
             stacklevel=2,
         )
@@ -198,7 +207,11 @@ def _only(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> str:
 def _subjects(arrays: Mapping[str, LazyArray], path: Path, count: int) -> list[str] | None:
     for key in ("subject", "slice_id"):
         if key in arrays:
-            names = [_text(name, path) for name in np.asarray(arrays[key].whole()).reshape(-1)]
+            values = np.asarray(arrays[key].whole()).reshape(-1)
+            try:
+                names = [_text(value, path) for value in values]
+            except SystemError as error:  # NumPy's, for numbers that are no letters
+                raise InputError(f"{path} is damaged: its {key} is no text.") from error
             break
     else:
         return None

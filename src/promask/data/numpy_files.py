@@ -14,6 +14,7 @@ from promask.data.named_arrays import LazyArray, stack_of_arrays
 from promask.data.stack import Stack
 from promask.errors import InputError
 from promask.files import Array, numpy_file
+from promask.limits import check_claim
 from promask.reading import Reading
 
 
@@ -63,13 +64,21 @@ def arrays_of_npz(path: Path) -> dict[str, LazyArray]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
+    about = archive.getinfo(name)
+    if about.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise InputError(f"{path} is compressed in a way that NumPy does not use: save it with numpy.savez.")
+    check_claim(about.file_size, path)  # no more than this is ever unpacked
+
     @contextmanager
     def opened() -> Iterator[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
             yield stream
 
-    with archive.open(name) as stream:
-        return _lazy(path, stream, opened)
+    with archive.open(about) as stream:
+        found = _lazy(path, stream, opened)
+    if math.prod(found.shape) * found.dtype.itemsize > about.file_size:
+        raise EOFError
+    return found
 
 
 def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[Any]]) -> LazyArray:

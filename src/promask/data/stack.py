@@ -1,5 +1,7 @@
 """The samples of a file: described by its header, read later, and made ready for use."""
 
+import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from promask.errors import InputError
 from promask.files import NUMBERS, Array, as_tensor
 from promask.fourier import space_axes, to_image, to_kspace
 from promask.geometry import Geometry, central, central_slices
+from promask.limits import check_claim
 from promask.reading import Reading
 
 Pair = tuple[Array, Array | None]
@@ -57,6 +60,24 @@ class Stack:
 
 Describe = Callable[[], Stack]
 """Looks at the header of a file and describes its samples."""
+
+
+REAL, COMPLEX = 32, 64
+"""Bytes that a value of a sample takes while it is made ready, with its label and all that is on the way."""
+COUNTED = 512
+"""Bytes that are kept of each sample: its place, its name, what is wrong with it."""
+
+
+def check_size(stack: Stack) -> None:
+    """Refuse a stack whose header promises more than its files can hold: in one sample, in number, or in all."""
+    try:
+        count = len(stack.numbers)
+    except OverflowError:
+        count = sys.maxsize
+    values = math.prod(stack.shape)
+    single = 8 if stack.holds_kspace else 4
+    sample = values * (COMPLEX if stack.holds_kspace else REAL)
+    check_claim(max(sample, count * COUNTED, count * values * single), *stack.files)
 
 
 def refuse_options_of_arrays(path: Path, reading: Reading) -> None:

@@ -1,13 +1,16 @@
 """HDF5 with a data set `mask`, as in fastMRI's test files."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from promask.data.hdf5_arrays import opened
 from promask.errors import InputError
 from promask.export.mask_file import ExportedMask
 from promask.files import Array, replacing
+from promask.limits import check_claim
 
 
 def write_fastmri(mask: ExportedMask, path: Path) -> None:
@@ -26,10 +29,11 @@ def read_fastmri(path: Path) -> tuple[Array, dict[str, Any]]:
     """The data set `mask`: in promask's own files of the full shape, in others as it is."""
     import h5py
 
-    with h5py.File(path) as file:
+    with opened(path, "mask") as file:
         if not isinstance(file.get("mask"), h5py.Dataset):
             raise InputError(f"{path} holds no data set called mask.")
         values, facts = np.asarray(file["mask"]), dict(file.attrs)
     if "centring" in facts and values.ndim == 1:
+        check_claim(math.prod(facts["shape"].tolist()), path)
         values = np.broadcast_to(values, tuple(facts["shape"]))
     return values, facts

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.export.bart import read_bart, write_bart
 from promask.export.fastmri import read_fastmri, write_fastmri
 from promask.export.mask_file import ExportedMask
@@ -14,6 +14,7 @@ from promask.export.phase_encodes import read_csv, write_csv
 from promask.export.png import read_png, write_png
 from promask.files import NUMBERS, Array, check_writable, read_array, save_array
 from promask.learning.run import CONTENT, Run
+from promask.limits import check_claim
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,10 @@ def _read_file(path: Path) -> ExportedMask:
     except InputError:
         raise
     except Exception as error:  # the libraries raise whatever the bytes lead them to
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = one_line(error) or type(error).__name__
         raise InputError(f"{path} is damaged or not of the format {name}: {reason}.") from error
+    check_claim(values.size, path)  # what is repeated along an axis takes no memory until now
     try:
         return ExportedMask.of_file(values, facts)
-    except (ValueError, TypeError, LookupError, OverflowError) as error:
-        raise InputError(f"{path} is not a mask: {error}") from error
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        raise InputError(f"{path} is not a mask: {one_line(error)}.") from error

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from promask.data.matlab import check_sums
+from promask.data.hdf5_arrays import opened
+from promask.data.matlab import is_hdf5, variables_of_mat
 from promask.errors import InputError
 from promask.export.mask_file import ExportedMask
 from promask.files import NUMBERS, Array, replacing
@@ -17,25 +18,21 @@ def write_mat(mask: ExportedMask, path: Path) -> None:
     from scipy.io import savemat
 
     with replacing(path) as temporary:
-        # Compressed for the checksum, which `check_sums` relies on.
+        # Compressed for the checksum.
         variables = {"mask": mask.mask.numpy(), **mask.facts()}
         savemat(temporary, variables, appendmat=False, do_compression=True)
 
 
 def read_mat(path: Path) -> tuple[Array, dict[str, Any]]:
     """The variable `mask`, or the only array of numbers, and all the variables."""
-    import h5py
-
-    variables = _version_7_3(path) if h5py.is_hdf5(path) else _version_5(path)
+    variables = _version_7_3(path) if is_hdf5(path) else _version_5(path)
     return variables[_name_of_mask(path, variables)], variables
 
 
 def _version_5(path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat
-
-    check_sums(path.read_bytes())
-    content = loadmat(path, appendmat=False)
-    variables = {name: value for name, value in content.items() if isinstance(value, np.ndarray)}
+    found = variables_of_mat(path)
+    readable = {name: variable for name, variable in found.items() if variable.dtype.kind in (*NUMBERS, "U")}
+    variables = {name: variable.whole() for name, variable in readable.items()}
     texts = {
         name: value.item() for name, value in variables.items() if value.dtype.kind == "U" and value.size == 1
     }
@@ -46,12 +43,14 @@ def _version_7_3(path: Path) -> dict[str, Any]:
     """HDF5, where MATLAB's axes are in the reverse order, and texts are arrays of character codes."""
     import h5py
 
-    with h5py.File(path) as file:
-        return {
-            name: np.asarray(item).T
+    with opened(path) as file:
+        names = [
+            name
             for name, item in file.items()
             if isinstance(item, h5py.Dataset) and item.attrs.get("MATLAB_class") != b"char"
-        }
+        ]
+    with opened(path, *names) as file:
+        return {name: np.asarray(file[name]).T for name in names}
 
 
 def _name_of_mask(path: Path, variables: Mapping[str, Any]) -> str:

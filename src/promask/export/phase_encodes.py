@@ -11,6 +11,7 @@ import numpy as np
 from promask.errors import InputError
 from promask.export.mask_file import ExportedMask, facts_as_text, facts_from_text
 from promask.files import Array, save_text
+from promask.limits import check_claim
 
 
 def write_csv(mask: ExportedMask, path: Path) -> None:
@@ -41,6 +42,7 @@ def read_csv(path: Path) -> tuple[Array, dict[str, Any]]:
     if not facts:
         raise InputError(f"{path} does not state its shape and axes: keep the comments that promask wrote.")
     shape, free = facts["shape"], facts["free_axes"]
+    check_claim(math.prod(shape), path)
     units = np.zeros([shape[axis] for axis in free], bool)
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     for row in rows:

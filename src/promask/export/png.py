@@ -1,5 +1,6 @@
 """A picture of the mask, which is the mask: white is acquired."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,13 @@ import numpy as np
 from promask.errors import InputError
 from promask.export.mask_file import ExportedMask, facts_as_text, facts_from_text
 from promask.files import Array, replacing
+from promask.limits import check_claim
 
 GREY = ("1", "L", "I", "I;16", "I;16B")
 """The modes of Pillow that have one channel of grey."""
+
+MASK_PIXEL = 16
+"""Bytes that a pixel takes while the mask is found in the picture."""
 
 
 def write_png(mask: ExportedMask, path: Path) -> None:
@@ -38,6 +43,7 @@ def read_png(path: Path) -> tuple[Array, dict[str, Any]]:
     with Image.open(path, formats=["PNG"]) as picture:
         if picture.mode not in GREY:
             raise InputError(f"{path} is not a mask: it has colours; save it with two levels of grey.")
+        check_claim(MASK_PIXEL * math.prod(picture.size), path)
         values = np.asarray(picture)
         texts = {str(name): text for name, text in picture.info.items() if isinstance(text, str)}
     if len(np.unique(values[values != 0])) > 1:

@@ -1,8 +1,10 @@
 """The result of learning, and the folder that keeps it."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from torch import nn
 
 from promask.config import Config
 from promask.distribution import MaskDistribution
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.files import (
     check_writable,
     is_temporary,
@@ -23,6 +25,7 @@ from promask.files import (
 )
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.trajectory import Trajectory
+from promask.limits import check_claim
 from promask.patterns import Pattern
 from promask.recon import RECONSTRUCTIONS, Reconstruction, make_reconstruction, with_settings
 from promask.segmentation.network import SegmentationNetwork, is_network
@@ -116,16 +119,20 @@ class Run:
         record = _read_record(folder)
         try:
             pattern = _pattern(record["pattern"])
+            check_claim(math.prod(pattern.shape), folder / "run.json")
             config = Config.from_dict(record["config"])
             probabilities = _read_units(folder / "probabilities.npy", pattern)
             variance = _read_units(folder / "variance.npy", pattern)
             distribution = MaskDistribution(probabilities, pattern, record["budget"])
             network = SegmentationNetwork.load(folder / NETWORK) if _holds_network(folder) else None
             trajectory = _read_trajectory(folder / TRAJECTORY, record.get("trajectory"), pattern)
-            return Run(distribution, config, record["history"], variance, record["about"], network, trajectory)
-        except (KeyError, TypeError) as error:
+            history, about = dict(record["history"]), dict(record["about"])
+            return Run(distribution, config, history, variance, about, network, trajectory)
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise InputError(
-                f"{folder / 'run.json'} is not the record of a run: {error} is missing or wrong."
+                f"{folder / 'run.json'} is not the record of a run: {one_line(error)} is missing or wrong."
             ) from error
 
     def _write(self, folder: Path) -> None:
@@ -192,8 +199,10 @@ def _read_json(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is not a run: it holds no run.json.")
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: {one_line(error)}.") from error
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
     if not isinstance(record, dict) or "format" not in record:
         raise InputError(f"{path} is not the record of a run.")
     return record
@@ -205,8 +214,8 @@ def _holds_network(folder: Path) -> bool:
 
 
 def _pattern(record: Mapping[str, Any]) -> Pattern:
-    extent = tuple((start, stop) for start, stop in record.get("extent", ()))
-    return Pattern(tuple(record["shape"]), tuple(record["free"]), extent)
+    extent = tuple((index(start), index(stop)) for start, stop in record.get("extent", ()))
+    return Pattern(tuple(map(index, record["shape"])), tuple(map(index, record["free"])), extent)
 
 
 def _read_trajectory(path: Path, steps: Sequence[int] | None, pattern: Pattern) -> Trajectory | None:

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.files import check_writable, replacing
 from promask.segmentation.classes import Classes
 from promask.types import Images, Logits
@@ -122,14 +122,14 @@ def _read(path: Path) -> tuple[Mapping[str, str], Mapping[str, Tensor]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
             return file.metadata() or {}, tensors
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is damaged or not a .safetensors file: {error}.") from error
+        raise InputError(f"{path} is damaged or not a .safetensors file: {one_line(error)}.") from error
 
 
 def _rebuilt(description: str, tensors: Mapping[str, Tensor], path: Path) -> SegmentationNetwork:
     try:
         content = json.loads(description)
         readable = (content["format"], content["normalisation"]) == (FORMAT, NORMALISATION)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"The description of the network in {path} is damaged.") from error
     if not readable:
         raise InputError(f"{path} was written by another version of promask, which this one does not read.")
@@ -143,12 +143,31 @@ def _rebuilt(description: str, tensors: Mapping[str, Tensor], path: Path) -> Seg
             widths=tuple(about["widths"]),
             residual_units=about["residual_units"],
         )
+        _check_fits(architecture, tensors)
         network = SegmentationNetwork(architecture, record=content["record"])
         network.unet.load_state_dict(tensors)
-    except (ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError) as error:
+    except Exception as error:  # MONAI raises nearly everything where an architecture makes no sense
         raise InputError(f"The weights and the description of the network in {path} do not match.") from error
     network.eval()
     return network
+
+
+def _check_fits(architecture: Architecture, tensors: Mapping[str, Tensor]) -> None:
+    """See that weights are those of an architecture before one of any size is built."""
+    numbers = (architecture.channels, architecture.dimensions, *architecture.widths, architecture.residual_units)
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError(f"These are not whole numbers: {numbers}")
+    # Each width and each residual unit has weights of its own; there cannot be more of them than of those.
+    if max(len(architecture.widths), architecture.residual_units, architecture.classes.outputs) > sum(
+        tensor.numel() for tensor in tensors.values()
+    ):
+        raise ValueError("There are too few weights")
+    if len(architecture.widths) * (1 + architecture.residual_units) > len(tensors):
+        raise ValueError("There are too few tensors")
+    with torch.device("meta"):  # shapes without numbers
+        wanted = SegmentationNetwork(architecture).unet.state_dict()
+    if {name: tensor.shape for name, tensor in wanted.items()} != {name: t.shape for name, t in tensors.items()}:
+        raise ValueError("The shapes differ")
 
 
 def check_network_file(path: Path) -> None:

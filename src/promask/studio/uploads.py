@@ -23,7 +23,7 @@ MOST_FILES = 2000
 """In one upload: a few series of DICOM."""
 MOST_UPLOADS = 10
 """Kept at a time; then the oldest goes."""
-LONGEST_NAME = 100
+LONGEST_NAME, LONGEST_BYTES = 100, 200
 FOLDER = "scans"
 """The name of the folder that several files become."""
 
@@ -74,6 +74,8 @@ def safe_name(name: str) -> str:
             400, f"{shown} is not a file that promask reads: its name must end with {', '.join(ENDINGS)}."
         )
     stem = re.sub(r"[^\w.+-]+", "_", stem)[:LONGEST_NAME].lstrip(".-+_")
+    # Folders count bytes, of which some letters have four.
+    stem = stem.encode()[:LONGEST_BYTES].decode(errors="ignore")
     return (stem or "file") + ending
 
 
