@@ -23,11 +23,11 @@ class Cluster:
     scheduler: subprocess.Popen | None = None
     workers: list[subprocess.Popen] = field(default_factory=list)
 
-    def start(self, failures):
+    def start(self, failures, protocol):
         place = self.folder / "scheduler.json"
         self.scheduler = self._process(
             "scheduler",
-            *("--port", "0", "--scheduler-file", place),
+            *("--port", "0", "--scheduler-file", place, "--protocol", protocol),
             DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=str(failures),
         )
         while not (place.exists() and place.read_text().endswith("}")):
@@ -70,11 +70,11 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder, failures=3):
+def running_cluster(folder, failures=3, protocol="tcp"):
     """A scheduler without workers; work that ended more of them than `failures` is not tried again."""
     cluster = Cluster(folder)
     try:
-        cluster.start(failures)
+        cluster.start(failures, protocol)
         yield cluster
     finally:
         cluster.stop()

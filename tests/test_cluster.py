@@ -2,13 +2,19 @@
 
 import itertools
 import os
+import re
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 import uuid
+from pathlib import Path
 
+import dask
 import pytest
+import yaml
 
 from clusters import running_cluster
 from promask import cluster
@@ -185,3 +191,44 @@ def test_without_dask(monkeypatch):
     monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'promask\[dask\]'"):
         check_address("tcp://10.0.0.1:8786")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made by openssl")
+def test_certificates(tmp_path, monkeypatch):
+    """As the documentation has it; without them, nobody gets in."""
+    words = "req -x509 -newkey rsa:2048 -nodes -subj /CN=dask -keyout dask.key -out dask.crt"
+    subprocess.run(["openssl", *words.split()], cwd=tmp_path, check=True, capture_output=True)
+    settings = {"distributed.comm.tls.ca-file": str(tmp_path / "dask.crt")}
+    for part in ("scheduler", "worker", "client"):
+        settings[f"distributed.comm.tls.{part}.cert"] = str(tmp_path / "dask.crt")
+        settings[f"distributed.comm.tls.{part}.key"] = str(tmp_path / "dask.key")
+    for name, place in settings.items():
+        monkeypatch.setenv(f"DASK_{name.replace('.', '__').replace('-', '_').upper()}", place)
+    monkeypatch.setattr(cluster, "ANSWERS_WITHIN", 1.0)
+    with running_cluster(tmp_path, protocol="tls") as running:
+        assert running.address.startswith("tls://")
+        running.add_worker()
+        with dask.config.set(settings):
+            assert list(completed(running.address, pow, [2], lambda: 3)) == [(2, 9)]
+        with pytest.raises(InputError, match="No Dask scheduler answers"):
+            list(completed(running.address.replace("tls", "tcp"), pow, [2], int))
+
+
+def test_the_recipe_for_kubernetes():
+    """Parts find each other by their names, and only they are let in."""
+    page = (Path(__file__).parents[1] / "docs" / "howto" / "cluster.md").read_text()
+    parts = list(yaml.safe_load_all(re.search("```yaml\n(.*?)```", page, flags=re.DOTALL)[1]))
+    assert [part["kind"] for part in parts] == ["Deployment", "Service", "Deployment", "NetworkPolicy", "Job"]
+    scheduler, service, workers, policy, command = parts
+    pods = {part["metadata"]["name"]: part["spec"]["template"] for part in (scheduler, workers, command)}
+    assert pods["dask-scheduler"]["metadata"]["labels"] == service["spec"]["selector"]
+    for deployment in (scheduler, workers):
+        assert (
+            deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
+        )
+    allowed = policy["spec"]["podSelector"]["matchLabels"].items()
+    assert all(allowed <= pod["metadata"]["labels"].items() for pod in pods.values())
+    address = f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    assert all(
+        address in pods[name]["spec"]["containers"][0]["command"] for name in ("dask-worker", "promask-compare")
+    )

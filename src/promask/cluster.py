@@ -143,8 +143,9 @@ def _client(scheduler: str) -> Any:
     from distributed import Client, Security
     from distributed.versions import VersionMismatchWarning
 
-    secrets = Security().get_connection_args("client").get("ssl_context")
-    if scheduler.startswith("tls:") and secrets is None:
+    is_secret = scheduler.startswith("tls:")
+    secrets = Security().get_connection_args("client").get("ssl_context") if is_secret else None
+    if is_secret and secrets is None:
         raise InputError(
             f"{scheduler} needs certificates: name them in Dask's configuration, distributed.comm.tls, or use tcp://."
         )
@@ -170,8 +171,8 @@ def _await_greeting(scheduler: str, secrets: ssl.SSLContext | None) -> None:
     ends = time.monotonic() + ANSWERS_WITHIN
     while True:
         try:
-            with socket.create_connection((place.hostname, place.port), timeout=ANSWERS_WITHIN) as plain:
-                speaking = secrets.wrap_socket(plain) if secrets and place.scheme == "tls" else plain
+            plain = socket.create_connection((place.hostname, place.port), timeout=ANSWERS_WITHIN)
+            with plain, secrets.wrap_socket(plain) if secrets else plain as speaking:
                 if not speaking.recv(1):
                     raise ConnectionError("It said nothing.")
                 return
