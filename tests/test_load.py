@@ -18,7 +18,7 @@ from benchmarks.volumes import Volumes
 
 from helpers import check_data_set, seeded, smooth_images
 from promask import learn
-from promask.data import dataset, from_images, load
+from promask.data import dataset, espirit, from_images, load, with_maps
 from promask.data.dataset import StreamedSet
 from promask.errors import InputError
 from promask.evaluation import evaluate
@@ -95,6 +95,24 @@ def test_a_run_leaves_nothing_behind(streamed):
     assert run.about["data"]["images"] == 80
     del data, run
     assert known() is None
+
+
+def test_coil_maps_of_much_data_are_kept_on_disk(monkeypatch):
+    """Not in memory, which they would fill; they are computed once for each sample all the same."""
+    images = smooth_images(5, channels=3, size=(24, 20), dtype=torch.complex64)
+    in_memory = [sample.maps for sample in with_maps(from_images(images))]
+    computed = []
+    usual = espirit.espirit_maps
+    monkeypatch.setattr(espirit, "espirit_maps", lambda image: computed.append(1) or usual(image))
+    monkeypatch.setattr(espirit, "IN_MEMORY", 2 * images[0].nbytes)
+    told = []
+    data = with_maps(from_images(images), lambda *numbers: told.append(numbers))
+    for _ in range(2):
+        for sample, maps in zip(data, in_memory, strict=True):
+            assert torch.equal(sample.maps, maps)
+    assert len(data._maps) == 2
+    assert len(computed) == 5
+    assert told == [(done, 5) for done in range(1, 6)]
 
 
 def test_the_growth_of_memory_is_told():

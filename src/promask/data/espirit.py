@@ -1,14 +1,18 @@
 """Coil maps from the data themselves: ESPIRiT (Uecker et al. 2014)."""
 
+import hashlib
 import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Complex
 from torch import Tensor
 
+from promask.data.cache import Column, ColumnWriter, entry
 from promask.data.sets import Subset, chosen_from, reading_of
 from promask.errors import InputError
 from promask.fourier import space_axes, to_kspace
@@ -22,6 +26,10 @@ THRESHOLD = 0.02
 """Singular vectors of patches count down to this share of the largest singular value."""
 CROP = 0.95
 """Where the largest eigenvalue is smaller, which is 1 wherever the coils see something, maps are zero."""
+IN_MEMORY = 2**30
+"""Bytes of maps of a data set that are kept in memory; more of them are kept on disk."""
+VERSION = 1
+"""Of how maps are found; those on disk of another version are not used."""
 PIXELS = 2**14
 """So many are worked on at once."""
 
@@ -128,6 +136,8 @@ class CalibratedSet:
         self.name, self.shape, self.geometry = data.name, data.shape, data.geometry
         self.groups, self.held_out, self.reading = data.groups, data.held_out, reading_of(data)
         self._maps: dict[int, Image] = {}
+        """Those that are kept in memory."""
+        self._done: set[int] = set()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -146,8 +156,27 @@ class CalibratedSet:
                 f"need complex images, or k-space."
             )
         with self._lock:
-            if index not in self._maps:
-                self._maps[index] = espirit_maps(sample.image)
-                if self.on_sample is not None:
-                    self.on_sample(len(self._maps), self.count)
-            return self._maps[index]
+            if index in self._maps:
+                return self._maps[index]
+            fits = (len(self._maps) + 1) * sample.image.nbytes <= IN_MEMORY
+            maps = espirit_maps(sample.image) if fits else _stored_maps(sample.image)
+            if fits:
+                self._maps[index] = maps
+            if self.on_sample is not None and index not in self._done:
+                self._done.add(index)
+                self.on_sample(len(self._done), self.count)
+            return maps
+
+
+def _stored_maps(image: Image) -> Image:
+    """The maps of an image, from the disk if they were found before: computing them takes long."""
+
+    def write(folder: Path) -> dict[str, Any]:
+        with ColumnWriter(folder / "maps") as column:
+            column.append(espirit_maps(image))
+        return column.about
+
+    settings = f"espirit {VERSION} {list(image.shape)} {image.dtype}".encode()
+    key = hashlib.sha256(settings + image.contiguous().numpy().tobytes()).hexdigest()
+    folder, about = entry(key, write)
+    return Column(folder / "maps", **about)[0]
