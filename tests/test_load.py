@@ -79,7 +79,7 @@ def test_few_of_many_images_are_there_at_once(streamed, monkeypatch):
     stream = samples.batches(16, 1, seeded())
     for _ in range(2 * 20):
         for piece in next(stream):
-            assert len(piece.targets) == 16
+            assert len(piece.batch.targets) == 16
     stream.close()
     assert max(most) <= AHEAD + 3
     assert len(data.asked) <= 2 * 320 + (AHEAD + 2) * 16

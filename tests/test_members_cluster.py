@@ -1,5 +1,7 @@
 """Members of a run on a Dask cluster: those that one process learns, bit for bit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -49,6 +51,16 @@ def test_a_cluster_learns_what_one_process_learns(address, scans, here):
     there = learn(scans, scheduler=address, on_step=told.append, **SETTINGS)
     check_same(there, here)
     assert [(each.member, each.step) for each in told] == [(0, 12), (1, 12), (2, 12)]
+
+
+def test_files_are_found_from_another_folder(address, scans, here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("start.npy", np.linspace(0, 1, 16 * 14, dtype=np.float32).reshape(16, 14))
+    (tmp_path / "scans.npz").write_bytes(Path(scans).read_bytes())
+    settings = {**SETTINGS, "init": "start.npy"}
+    there = learn("scans.npz", scheduler=address, **settings)
+    check_same(there, learn("scans.npz", **settings))
+    assert not torch.equal(there.probabilities, here.probabilities)
 
 
 def test_images_in_memory_are_sent_along(address, scans):

@@ -10,7 +10,7 @@ from promask import learn
 from promask.patterns import Pattern
 from promask.projection import project
 from promask.rules import RULES, BestResponse, Conditions, Published
-from promask.rules.gains import Gains
+from promask.rules.gains import Gains, GroupedRatio
 from promask.rules.published import Adam
 from promask.sampling import bernoulli
 
@@ -204,3 +204,15 @@ def test_the_published_rule_warns_of_a_scale_that_defeats_it(scale, warned):
     assert bool(caught) == warned
     if warned:
         assert "scale the images, or use the default preset" in str(caught[0].message)
+
+
+def test_what_is_known_of_the_curvature_does_not_fade():
+    """Once all units are decided, hundreds of steps bring no evidence; the ratio stays the last one."""
+    ratio = GroupedRatio(torch.tensor([4.0, 2.0, 1.0, 1.0]))
+    assert ratio(torch.zeros(4), torch.zeros(4)).tolist() == [0, 0, 0, 0]
+    below = torch.tensor([0.4, 0.2, 0.1, 0.1])
+    known = ratio(3 * below, below)
+    torch.testing.assert_close(known, torch.full((4,), 3.0))
+    for _ in range(1000):
+        last = ratio(torch.zeros(4), torch.zeros(4))
+    assert torch.equal(last, known)

@@ -176,7 +176,11 @@ def _stored_maps(image: Image) -> Image:
             column.append(espirit_maps(image))
         return column.about
 
+    def fits(folder: Path, about: dict[str, Any]) -> bool:
+        column = Column(folder / "maps", **about)
+        return (column.shape, column.dtype.str, column.rows) == (tuple(image.shape), "<c8", 1)
+
     settings = f"espirit {VERSION} {list(image.shape)} {image.dtype}".encode()
     key = hashlib.sha256(settings + image.contiguous().numpy().tobytes()).hexdigest()
-    folder, about = entry(key, write)
+    folder, about = entry(key, write, fits)
     return Column(folder / "maps", **about)[0]

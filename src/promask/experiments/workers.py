@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
+from pickle import PicklingError
 
 import torch
 
@@ -98,7 +98,7 @@ def _submitted(pool: ProcessPoolExecutor, cells: Sequence[Cell]) -> dict[Future[
     try:
         with _deaf_to_interrupts():
             return {pool.submit(_complete, cell): cell for cell in cells}
-    except (AttributeError, TypeError, pickle.PicklingError) as error:
+    except (AttributeError, TypeError, PicklingError) as error:
         raise InputError(f"These data cannot be sent to other processes: use one job ({error}).") from error
 
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from promask.cluster import completed
 from promask.config import SHAPE
+from promask.data import absolute
 from promask.learning.checkpoint import Keeper
 from promask.learning.loop import optimise
 from promask.learning.opening import Opened, Opening
 from promask.learning.progress import History, OnStep, Progress
 from promask.learning.race import race
+from promask.learning.start import STARTS
 from promask.learning.state import packed, unpacked
 from promask.learning.trajectory import Recorder, first_of
 from promask.tasks import Task, networks_frozen
@@ -45,7 +48,7 @@ class OnCluster:
             member: state for member, state in done.items() if state is not None and _is_over(state, config.steps)
         }
         missing = [member for member in range(config.members) if member not in found]
-        opening = replace(self.opening, task=task)
+        opening = replace(from_anywhere(self.opening), task=task)
         for member, content in completed(self.scheduler, learned_member, missing, opening):
             answer = unpacked(content)
             found[member] = answer["member"]
@@ -54,6 +57,17 @@ class OnCluster:
             keeper.keep(member, answer["member"].copy)
             _tell(self.recorder.then, len(found) - 1, answer["member"], config.members, config.steps)
         return [_result(found[member]) for member in range(config.members)]
+
+
+def from_anywhere(opening: Opening) -> Opening:
+    """The same for a process in another folder, or on another machine that has the same disk."""
+    maps, init = opening.config.maps, opening.init
+    return replace(
+        opening,
+        data=absolute(opening.data),
+        config=replace(opening.config, maps=None if maps is None else str(Path(maps).absolute())),
+        init=init if not isinstance(init, str | Path) or init in STARTS else Path(init).absolute(),
+    )
 
 
 def learned_member(opened: Opened, member: int) -> bytes:

@@ -17,6 +17,10 @@ Start = Callable[[torch.Generator], Units]
 """Draws the probabilities that a member starts from, one per unit, in FFT order."""
 
 
+STARTS = ("uniform", "energy")
+"""The names of starts; anything else is a file, or an array."""
+
+
 def starting_probabilities(init: Any, samples: Samples, pattern: Pattern) -> Start:
     """`uniform`: from U(0, 1), for each member its own. `energy`: the same numbers in the order of the energy."""
     like = samples.like

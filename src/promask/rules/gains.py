@@ -74,7 +74,8 @@ class Gains:
 class GroupedRatio:
     """The ratio of two running sums for groups of units of like energy: the strongest one, the next two, four, ...
 
-    A group for which there is little evidence takes the ratio of all; where there is none, it is 0.
+    A group for which there is little evidence takes the ratio of all; where there never was any, it is 0. Steps
+    without evidence are not counted.
     """
 
     def __init__(self, energy: Units) -> None:
@@ -87,8 +88,11 @@ class GroupedRatio:
 
     def __call__(self, above: Units, below: Units) -> Units:
         """Take note of both, and give the ratio so far for each unit."""
-        self.above = torch.lerp(self._sums(above), self.above, FIT_MEMORY)
-        self.below = torch.lerp(self._sums(below), self.below, FIT_MEMORY)
+        new_above, new_below = self._sums(above), self._sums(below)
+        # Once all units are decided there is nothing new, for ever: what was known before must not fade.
+        memory = torch.where(new_below.sum() > self.enough, FIT_MEMORY, 1.0).to(new_below)
+        self.above = torch.lerp(new_above, self.above, memory)
+        self.below = torch.lerp(new_below, self.below, memory)
         all_above, all_below = SHARED * self.above.sum(), SHARED * self.below.sum()
         below = self.below + all_below
         ratio = torch.where(below > self.enough, (self.above + all_above) / below, 0)
