@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo studio test lint docs bench package audit pins exact load clean
+.PHONY: help demo studio test lint docs bench package audit pins exact load fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,12 @@ exact: .venv/bin/pip ## install exactly what requirements-ci.txt lists, verified
 
 load: .venv/developer ## memory over 35,000 slices, and 100,000 steps: a quarter of an hour
 	$(BIN)/python -m benchmarks.load
+
+SECONDS ?= 600
+fuzz: .venv/developer ## damaged files for everything that is read, each kind for SECONDS=600
+	@$(INSTALL) --editable '.[fuzz]'
+	@status=0; for name in $$($(BIN)/python -m fuzz --list); do \
+	  $(BIN)/python -m fuzz $$name --seconds $(SECONDS) || status=1; done; exit $$status
 
 clean: ## remove .venv and everything that tools left behind
 	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -72,5 +72,5 @@ def _amount(size: int) -> str:
         return "more than a billion GB"
     for name, unit in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= unit:
-            return f"{size / unit:.3g} {name}"
+            return f"{size / unit:,.0f} {name}" if size >= 100 * unit else f"{size / unit:.2g} {name}"
     return f"{size} bytes"

@@ -71,7 +71,7 @@ def _look_at_array(item: Any, most: int) -> None:
         raise RefusedError(f"its array {item.name!r} has shape {list(item.shape)}, which is not plausible")
     if item.chunks is None:
         return
-    if math.prod(item.chunks) * bytes_each > most:
+    if math.prod(item.chunks) * bytes_each > most // 4:  # they are unpacked whole, beside what is read of them
         raise RefusedError(f"its array {item.name!r} has pieces of {list(item.chunks)}, which is not plausible")
     plan = item.id.get_create_plist()
     filters = [plan.get_filter(number)[0] for number in range(plan.get_nfilters())]
@@ -117,13 +117,13 @@ def _follow(file: Any, values: Any, most: int) -> int:
 
 
 def limit_memory(most: int) -> None:
-    """Let this process take no more than it needs now and twice what is plausible."""
+    """Let this process take no more than it has now and what is plausible."""
     try:
         import resource
 
         have = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (have + 2 * most, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (have + most, hard))
     except (ImportError, OSError, ValueError):  # not on this system
         return
 
