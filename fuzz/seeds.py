@@ -5,6 +5,7 @@ import json
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 
 import numpy as np
 import pydicom
+import torch
+from safetensors.torch import load as safetensors_load
+from safetensors.torch import save as safetensors_save
 
 import file_writers as writers
 import layouts
@@ -19,6 +23,9 @@ from masks import PATTERNS as MASK_PATTERNS
 from masks import exported, run_on
 from promask.config import Config
 from promask.export.formats import FORMATS, write_mask
+from promask.learning.learn import learn
+from promask.learning.progress import Progress
+from promask.learning.state import FORMAT, checksum
 from promask.learning.trajectory import Trajectory
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import KEY, Architecture, SegmentationNetwork
@@ -273,6 +280,42 @@ def network_described_by(text: bytes) -> bytes:
 def networks() -> list[bytes]:
     """A network, and its description."""
     return [b"\x00" + _network(), b"\x01" + _description()[0]["__metadata__"][KEY].encode()]
+
+
+def few_images() -> torch.Tensor:
+    """What a run learns from."""
+    return torch.rand(3, 8, 6, generator=torch.Generator().manual_seed(0))
+
+
+@functools.cache
+def _checkpoint() -> tuple[bytes, str, dict[str, torch.Tensor]]:
+    """A checkpoint after its second step: the file, its description, and its tensors."""
+
+    def stop(progress: Progress) -> None:
+        if progress.step == 3:
+            raise KeyboardInterrupt
+
+    with tempfile.TemporaryDirectory() as folder:
+        with suppress(KeyboardInterrupt):
+            learn(few_images(), 4, steps=3, patience=0, checkpoint=folder, on_step=stop)
+        content = Path(folder, "checkpoint.safetensors").read_bytes()
+    length = struct.unpack_from("<Q", content)[0]
+    text = json.loads(content[8 : 8 + length])["__metadata__"]["state"]
+    return content, text, safetensors_load(content)
+
+
+def checkpoint_described_by(text: bytes) -> bytes:
+    """A checkpoint whose description is this text, with the checksum of it all."""
+    described, tensors = text.decode("utf-8", "replace"), _checkpoint()[2]
+    return safetensors_save(
+        tensors, {"format": FORMAT, "state": described, "sha256": checksum(described, tensors)}
+    )
+
+
+def checkpoints() -> list[bytes]:
+    """A checkpoint, and its description."""
+    content, text, _ = _checkpoint()
+    return [b"\x00" + content, b"\x01" + text.encode()]
 
 
 def masks() -> list[list[bytes]]:

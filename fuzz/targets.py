@@ -8,6 +8,7 @@ import gzip
 import itertools
 import shutil
 import struct
+import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ from fuzz import seeds
 from promask.config import Config, read_settings
 from promask.data import load, prepared
 from promask.data.maps_file import read_maps
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.export.formats import FORMATS, mask_of
+from promask.learning.learn import learn
 from promask.learning.run import Run
 from promask.reading import Reading
 from promask.segmentation.network import SegmentationNetwork
@@ -307,6 +309,22 @@ def cache(place: Path) -> Target:
     return Target(call, [parts[0], NEXT.join(parts)])
 
 
+def checkpoint(place: Path) -> Target:
+    """What a run that was killed goes on from: the file, or its description with a checksum that is right."""
+    folder, images = Folder(place), seeds.few_images()
+
+    def call(content: bytes) -> None:
+        way, rest = (content[0] if content else 0), content[1:]
+        if way % 2:
+            rest = seeds.checkpoint_described_by(rest)
+        path = folder.files({"checkpoint.safetensors": rest})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            refused(lambda: learn(images, 4, steps=3, patience=0, checkpoint=path, resume=True))
+
+    return Target(call, seeds.checkpoints())
+
+
 TARGETS: Mapping[str, Make] = {
     "npy": array_file("a.npy", wrap=as_it_is),
     "npz": array_file("a.npz", wrap=zipped),
@@ -319,6 +337,7 @@ TARGETS: Mapping[str, Make] = {
     "collections": collections,
     "config": config,
     "run": run_folder,
+    "checkpoint": checkpoint,
     "network": network,
     "masks": masks,
     "cache": cache,

@@ -35,7 +35,7 @@ def packed(state: Mapping[str, Any]) -> bytes:
     """
     tensors: dict[str, torch.Tensor] = {}
     text = json.dumps(_outlined(state, tensors))
-    return save(tensors, {"format": FORMAT, "state": text, "sha256": _checksum(text, tensors)})
+    return save(tensors, {"format": FORMAT, "state": text, "sha256": checksum(text, tensors)})
 
 
 def unpacked(content: bytes) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def unpacked(content: bytes) -> dict[str, Any]:
             raise OtherFormatError(metadata["format"])
         tensors = load(content)
         text = metadata["state"]
-        if metadata["sha256"] != _checksum(text, tensors):
+        if metadata["sha256"] != checksum(text, tensors):
             raise DamagedStateError("The checksum is wrong.")
         state = _filled_in(json.loads(text), tensors)
     except (OtherFormatError, DamagedStateError):
@@ -80,7 +80,8 @@ def _filled_in(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     return [_filled_in(each, tensors) for each in value] if isinstance(value, list) else value
 
 
-def _checksum(text: str, tensors: Mapping[str, torch.Tensor]) -> str:
+def checksum(text: str, tensors: Mapping[str, torch.Tensor]) -> str:
+    """Of all that a state holds."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name]

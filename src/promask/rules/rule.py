@@ -60,7 +60,8 @@ class Rule(Protocol):
 
 
 def fitting(found: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A tensor of a state where another one is expected: of the same shape and type, on its device."""
-    if not isinstance(found, torch.Tensor) or (found.shape, found.dtype) != (like.shape, like.dtype):
+    """A tensor of a state where another one is expected: finite, of the same shape and type, on its device."""
+    alike = isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (like.shape, like.dtype)
+    if not alike or not found.isfinite().all():
         raise ValueError("The state does not fit.")
     return found.to(like.device)
