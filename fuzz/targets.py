@@ -21,7 +21,7 @@ import numpy as np
 
 from fuzz import seeds
 from promask.config import Config, read_settings
-from promask.data import load, prepared
+from promask.data import hdf5_trial, load, prepared
 from promask.data.maps_file import read_maps
 from promask.errors import InputError, InputWarning
 from promask.export.formats import FORMATS, mask_of
@@ -30,6 +30,7 @@ from promask.learning.run import Run
 from promask.reading import Reading
 from promask.segmentation.network import SegmentationNetwork
 
+hdf5_trial.SECONDS = 1.0  # files are small, and some never come to an end
 NEXT = b"|NEXT|"
 """Between the files of an input that is several."""
 

@@ -8,6 +8,7 @@ with it, empty if nothing is. Memory is limited to what is plausible for the fil
 import json
 import math
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -116,14 +117,16 @@ def _follow(file: Any, values: Any, most: int) -> int:
     return taken
 
 
-def limit_memory(most: int) -> None:
-    """Let this process take no more than it has now and what is plausible."""
+def limit(most: int, seconds: float) -> None:
+    """Let this process take no more than it has now and what is plausible, of memory and of processor time."""
     try:
         import resource
 
         have = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (have + most, hard))
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
     except (ImportError, OSError, ValueError):  # not on this system
         return
 
@@ -132,7 +135,7 @@ def main() -> None:
     """Answer until there are no more questions."""
     for line in sys.stdin:
         question = json.loads(line)
-        limit_memory(question["most"])
+        limit(question["most"], question["seconds"])
         answer = ""
         try:
             look(question["path"], question["most"], question["reads"])

@@ -14,8 +14,10 @@ from promask.errors import InputError, one_line
 from promask.limits import most_bytes
 
 PROBE = Path(__file__).with_name("hdf5_probe.py")
-PATIENCE, BYTES_PER_SECOND = 30, 2_000_000
-"""Seconds that the process may take for a file, and what else it must read in each."""
+SECONDS, BYTES_PER_SECOND = 3.0, 10_000_000
+"""Processor time that a file may take, far more than any needs, and what must be read in each second more."""
+PATIENCE = 40
+"""How much longer it may take by the clock, on a machine that is busy, or from a slow disk."""
 Reads = Sequence[tuple[str, str | None]]
 """Arrays whose values will be read, by name; of some, a single field."""
 
@@ -36,7 +38,7 @@ class _Trial:
         with self.lock:
             if key in self.passed:
                 return
-            found = self._ask(path, reads, PATIENCE + state.st_size / BYTES_PER_SECOND)
+            found = self._ask(path, reads, SECONDS + state.st_size / BYTES_PER_SECOND)
             if found:
                 raise InputError(f"{path} is damaged: {one_line(found)}.")
             self.passed.add(key)
@@ -45,19 +47,19 @@ class _Trial:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        question = {"path": str(path.absolute()), "most": most_bytes(path), "reads": list(reads)}
+        question = {"path": str(path.absolute()), "most": most_bytes(path), "seconds": seconds}
         try:
-            process.stdin.write(json.dumps(question) + "\n")
+            process.stdin.write(json.dumps({**question, "reads": list(reads)}) + "\n")
             process.stdin.flush()
             with selectors.DefaultSelector() as selector:
                 selector.register(process.stdout, selectors.EVENT_READ)
-                answer = process.stdout.readline() if selector.select(seconds) else None
+                answer = process.stdout.readline() if selector.select(PATIENCE * seconds) else None
         except OSError:
-            answer = ""
+            answer = None
         if answer:
             return str(json.loads(answer))
         self.stop()
-        return "the HDF5 library cannot read it" if answer == "" else "the HDF5 library comes to no end with it"
+        return "the HDF5 library does not survive it, or comes to no end with it"
 
     def _started(self) -> subprocess.Popen[str]:
         if self.process is None or self.owner != os.getpid():  # after a fork it belongs to the other process
