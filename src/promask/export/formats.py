@@ -129,6 +129,8 @@ def _read_file(path: Path) -> ExportedMask:
     except Exception as error:  # the libraries raise whatever the bytes lead them to
         reason = one_line(error) or type(error).__name__
         raise InputError(f"{path} is damaged or not of the format {name}: {reason}.") from error
+    if not values.size:  # other axes may have any length
+        raise InputError(f"{path} is not a mask: it is empty, of shape {list(values.shape)}.")
     check_claim(values.size, path)  # what is repeated along an axis takes no memory until now
     try:
         return ExportedMask.of_file(values, facts)
