@@ -2,7 +2,7 @@
 
 Run as a script, it imports everything once, and then starts each command by forking, so that a process begins its
 work at once and not after seconds of imports. Checkpoints are written after every step: most kills fall into or
-beside one.
+beside one. Figures are made, but not drawn.
 """
 
 import json
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout, suppress
 
 
 class Commands:
@@ -28,9 +29,12 @@ class Commands:
             env=environment,
         )
 
-    def run(self, *words, after=None, how=signal.SIGKILL):
-        """The exit status, negative after a signal; the process gets a signal `after` so many seconds."""
-        order = {"words": [str(word) for word in words], "after": after, "how": how}
+    def run(self, *words, after=None, how=signal.SIGKILL, forked=True):
+        """The exit status, negative after a signal; the process gets a signal `after` so many seconds.
+
+        What is not `forked` is run by the starter itself: whatever it imports is there for all that follow.
+        """
+        order = {"words": [str(word) for word in words], "after": after, "how": how, "forked": forked}
         self.starter.stdin.write(json.dumps(order) + "\n")
         self.starter.stdin.flush()
         return int(self.starter.stdout.readline())
@@ -41,17 +45,29 @@ class Commands:
         self.starter.stdout.close()
 
 
+def not_drawn(figure, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+
+
 def serve(errors):
     import torch
 
-    import promask.learn_and_report  # noqa: F401, it takes long
+    import promask.learn_and_report
+    import promask.report.html
     from promask.cli import main
     from promask.learning import checkpoint
 
     torch.set_num_threads(1)
     checkpoint.SHARE = 1e9
+    promask.report.html.save_figure = not_drawn
     for line in sys.stdin:
         order = json.loads(line)
+        if not order["forked"]:
+            with suppress(SystemExit), redirect_stdout(sys.stderr):
+                main(order["words"])
+            print(0, flush=True)
+            continue
         process = os.fork()
         if process == 0:
             signal.signal(signal.SIGINT, signal.SIG_DFL)

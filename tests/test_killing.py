@@ -12,8 +12,6 @@ from promask.learning.checkpoint import before, checkpoint_file
 from promask.learning.state import unpacked
 
 KILLS = 50
-MEAN = 0.35
-"""Seconds between the start of a process and its end, on average."""
 
 
 @pytest.fixture
@@ -54,7 +52,9 @@ def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
         settings = ("--accel", 4, "--steps", 40, "--members", 2, "--patience", 0)
         return ("learn", scans, *settings, "--out", folder, *options)
 
+    commands.run(*learn(tmp_path / "first"), forked=False)
     assert commands.run(*learn(tmp_path / "whole")) == 0
+    takes = 1.5 * json.loads((tmp_path / "whole" / "run.json").read_text())["about"]["seconds"]
     wanted = content(tmp_path / "whole")
     chance = random.Random(0)
     kills, runs, went_on = 0, 0, 0
@@ -63,7 +63,7 @@ def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
         while not completed:
             went_on += checkpoint_file(folder, 0).exists()
             how = chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
-            after = chance.expovariate(1 / MEAN) if kills < KILLS else None
+            after = chance.uniform(0, takes) if kills < KILLS else None
             status = commands.run(*learn(folder, "--resume"), after=after, how=how)
             completed = status == 0
             assert status in (0, -how, 128 + how), commands.errors.read_text()
@@ -73,4 +73,4 @@ def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
         assert (folder / "report.html").stat().st_size > 10_000
         assert not [path.name for path in folder.iterdir() if path.name.startswith((".", "checkpoint"))]
         runs += 1
-    assert went_on > KILLS // 4, "most of them from a checkpoint"
+    assert went_on > KILLS // 10, "many of them from a checkpoint"

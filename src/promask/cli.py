@@ -1,5 +1,6 @@
 """The command line: parse, and call the library. Everything heavy is imported when it is needed."""
 
+import atexit
 import os
 import shlex
 import signal
@@ -29,6 +30,7 @@ from promask.segment_cli import app as segment
 from promask.showing import show_run
 from promask.studio_cli import studio
 from promask.terminal import (
+    interrupted,
     keep_typed,
     messages,
     output,
@@ -131,8 +133,10 @@ def main(arguments: list[str] | None = None) -> None:
         status = _fail(str(error), 1, debug) if speaks() else 1
     except (OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         status = _fail(str(error).partition("\n")[0] or type(error).__name__, 1, debug)
-    if status in (INTERRUPTED, TERMINATED) and speaks():
-        messages.print("promask: Interrupted.")
+    if status in (INTERRUPTED, TERMINATED):
+        interrupted()
+    if status == TERMINATED:
+        _leave(TERMINATED)
     sys.exit(status)
 
 
@@ -150,6 +154,14 @@ def ending_in_order() -> Iterator[None]:
     finally:
         if in_main:
             signal.signal(signal.SIGTERM, before)
+
+
+def _leave(status: int) -> None:
+    """End at once: what was interrupted in the middle of anything may not survive that Python is taken down."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _fail(text: str, status: int, debug: bool) -> int:

@@ -11,7 +11,7 @@ from promask import offers
 from promask.offers import one_of
 from promask.options import Axis, Data, Iterations, Json, Part, Recon, Regularisation, axes, setting, with_reading
 from promask.showing import show_run
-from promask.terminal import as_typed, messages, progress_bar, speaks, warnings_as_sentences
+from promask.terminal import as_typed, leave_word, progress_bar, speaks, warnings_as_sentences
 
 
 @with_reading
@@ -136,7 +136,8 @@ def learn(
       promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
       promask learn brain --config runs/brain/run.json --seed 1 --out runs/again
       promask learn brain --accel 8 --out runs/brain --resume
-      promask learn scans.npz --accel 8 --members 10 --scheduler tcp://HOST:8786 --out runs/ten
+      promask learn scans.npz --accel 8 --members 10 \\
+        --scheduler tcp://HOST:8786 --out runs/ten
       torchrun --nproc-per-node 2 -m promask learn brain --accel 8 --out runs/brain
     """
     options = {
@@ -197,6 +198,6 @@ def saying_what_is_kept(out: Path) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit):
         from promask.learning.checkpoint import checkpoints_in
 
-        if checkpoints_in(out) and speaks():
-            messages.print(f"promask: What was learned is kept in {out}: the same command with --resume goes on.")
+        if checkpoints_in(out):
+            leave_word(f"what was learned is kept in {out}, and the same command with --resume goes on.")
         raise

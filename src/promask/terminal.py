@@ -96,6 +96,21 @@ def as_typed() -> str:
     return shlex.join(["promask", *_typed])
 
 
+_last_words: list[str] = []
+
+
+def leave_word(text: str) -> None:
+    """Keep what is to be said when the command has been interrupted, for `interrupted`."""
+    _last_words[:] = [text]
+
+
+def interrupted() -> None:
+    """Say that the command was interrupted, and what it has left to say."""
+    if speaks():
+        messages.print(f"promask: Interrupted{': ' if _last_words else '.'}{''.join(_last_words)}")
+    _last_words.clear()
+
+
 def print_json(content: dict[str, Any]) -> None:
     """One object on one line; numbers that JSON does not have are null."""
     output.print(json.dumps(_with_null(content), allow_nan=False))

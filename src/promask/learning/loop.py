@@ -11,7 +11,7 @@ from promask.fourier import fft_order
 from promask.learning.batches import Samples
 from promask.learning.checkpoint import Keeper
 from promask.learning.finetuning import Finetuning
-from promask.learning.parts import InParts, said_of
+from promask.learning.parts import InParts, said_of, telling_of_memory
 from promask.learning.progress import History, OnStep, Progress
 from promask.learning.randomness import generator
 from promask.learning.standing import ModeWatch, Standing
@@ -85,17 +85,18 @@ def optimise(
             temperature = now.rule.begin(now.theta, step)
             total.zero_()
             for_our_turn: list[tuple[Backpropagated, UnitDraws, Spectra, slice]] = []
-            for piece in next(batches):
-                masks = now.rule.draw(piece.count)
-                if piece.batch is None:
-                    continue
-                for rows, part, result in in_parts(masks[piece.rows], piece.batch, now.history, step):
-                    of_draws = slice(piece.rows.start + rows.start, piece.rows.start + rows.stop)
-                    seen = (result, masks[of_draws], part.spectra, of_draws)
-                    if group.leads:
-                        note(*seen)
-                    else:
-                        for_our_turn.append(seen)
+            with telling_of_memory(step):
+                for piece in next(batches):
+                    masks = now.rule.draw(piece.count)
+                    if piece.batch is None:
+                        continue
+                    for rows, part, result in in_parts(masks[piece.rows], piece.batch, now.history, step):
+                        of_draws = slice(piece.rows.start + rows.start, piece.rows.start + rows.stop)
+                        seen = (result, masks[of_draws], part.spectra, of_draws)
+                        if group.leads:
+                            note(*seen)
+                        else:
+                            for_our_turn.append(seen)
             of_network = () if finetuning is None else finetuning.gradients
             with group.in_turn(total, *now.rule.evidence, *of_network):
                 for seen in for_our_turn:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -58,10 +59,7 @@ class InParts:
                     raise
                 fewer = (rows.stop - rows.start) // 2
                 if fewer == 0:
-                    raise MemoryError(
-                        f"Memory ran out at step {step} with a single image at a time: take smaller images, fewer "
-                        f"coils, or a machine with more memory."
-                    ) from error
+                    raise
                 history.halved.append((step, fewer))
                 warnings.warn(
                     f"Memory ran out at step {step}: from now on {count(fewer, 'image')} at a time.",
@@ -89,6 +87,20 @@ class InParts:
             if not torch.isfinite(self.of(masks[row], batch.part(row)).loss)
         ]
         return said_of(float(total) / len(masks), step, guilty or places, self.samples)
+
+
+@contextmanager
+def telling_of_memory(step: int) -> Iterator[None]:
+    """That there is not even enough for a single image, as one sentence."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MemoryError(
+            f"Memory ran out at step {step}, however few images are worked on at a time: take smaller images, "
+            f"fewer coils, or a machine with more memory."
+        ) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
