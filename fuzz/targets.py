@@ -202,7 +202,7 @@ def measurement(place: Path) -> Target:
             if way % 2:
                 opened["ismrmrd_header"] = np.bytes_(xml.partition(b"\0")[0] or b" ")
                 opened["kspace"] = np.ones((2, 6, 4), np.complex64) * np.arange(1, 5)
-                opened.attrs["patient_id"] = heads[:20]
+                opened.attrs["patient_id"] = heads[:20].partition(b"\0")[0]
             else:
                 opened.create_dataset("dataset/xml", (1,), h5py.string_dtype())[0] = xml.partition(b"\0")[0]
                 rows = np.frombuffer(heads[: len(heads) // head.itemsize * head.itemsize], head)

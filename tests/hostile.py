@@ -4,11 +4,13 @@ import gzip
 import json
 import struct
 import zlib
+from io import BytesIO
 
 import h5py
 import nibabel as nib
 import numpy as np
 import pydicom
+from PIL import Image
 
 from file_writers import SCAN, lines_of, write_dicom, write_mrd
 from layouts import mrd_header
@@ -221,6 +223,22 @@ def dicom_bomb(path):
     path.write_bytes(content[:start] + deflated(whole))
 
 
+def dicom_of_a_large_picture(path):
+    """A frame in JPEG 2000, of a few hundred bytes, that is 13000 pixels wide and not 4."""
+    side, packed = 13_000, BytesIO()
+    Image.new("L", (1024, 1024)).save(packed, "JPEG2000", num_resolutions=1)
+    frame = packed.getvalue()
+    start = frame.index(b"\xff\x4f\xff\x51")  # the size of the picture, then where it begins, then of its tiles
+    size = struct.pack(">IIII", side, side, 0, 0)
+    frame = frame[start : start + 8] + size + frame[start + 24 :]
+    write_dicom(path, np.ones((4, 4), np.uint8))
+    file = pydicom.dcmread(path)
+    file.PixelData = pydicom.encaps.encapsulate([frame])
+    file["PixelData"].VR = "OB"
+    file.file_meta.TransferSyntaxUID = pydicom.uid.JPEG2000Lossless
+    file.save_as(path)
+
+
 def absurd_cfl(path):
     path.with_suffix(".hdr").write_text("# Dimensions\n" + " ".join(["65536"] * 16) + "\n")
     path.write_bytes(bytes(800))
@@ -253,6 +271,7 @@ DATA = {
     "rows.dcm": absurd_dicom,
     "frames.dcm": dicom_of_frames,
     "zeros.dcm": dicom_bomb,
+    "picture.dcm": dicom_of_a_large_picture,
     "shape.cfl": absurd_cfl,
     "digits.cfl": long_cfl,
 }

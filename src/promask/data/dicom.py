@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,9 +167,30 @@ def _pixels(path: Path) -> Array:
         _check_unpacked(path)
         dataset = pydicom.dcmread(path)
         _check_compression(dataset, path)
+        _check_frames(dataset, path)
         pixels: Array = dataset.pixel_array
         pixels = pixels if pixels.ndim == 3 else pixels[None]
         return np.asarray(apply_rescale(pixels, dataset), np.float32)
+
+
+def _check_frames(dataset: "Dataset", path: Path) -> None:
+    """Of compressed frames, which say their size once more, see that it is that of the header before they grow."""
+    if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
+        return
+    from PIL import Image, UnidentifiedImageError
+    from pydicom.encaps import generate_frames
+
+    wanted = (int(dataset.Columns), int(dataset.Rows))
+    for frame in generate_frames(dataset.PixelData, number_of_frames=int(dataset.get("NumberOfFrames") or 1)):
+        try:
+            with Image.open(BytesIO(frame)) as picture:
+                found = picture.size
+        except UnidentifiedImageError:  # run-length encoded, which cannot grow much, or for another decoder
+            continue
+        if found != wanted:
+            raise InputError(
+                f"{path} is damaged: a frame has {found[0]} x {found[1]} pixels, not {wanted[0]} x {wanted[1]}."
+            )
 
 
 def _place(header: "Dataset") -> tuple[float, float]:

@@ -74,6 +74,8 @@ def check_size(stack: Stack) -> None:
         count = len(stack.numbers)
     except OverflowError:
         count = sys.maxsize
+    if count and 0 in stack.shape:
+        raise InputError(f"{stack.name} holds no images: their shape is {list(stack.shape)}.")
     values = math.prod(stack.shape)
     single = 8 if stack.holds_kspace else 4
     sample = values * (COMPLEX if stack.holds_kspace else REAL)

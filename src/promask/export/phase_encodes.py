@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.export.mask_file import ExportedMask, facts_as_text, facts_from_text
 from promask.files import Array, save_text
 from promask.limits import check_claim
@@ -47,7 +47,7 @@ def read_csv(path: Path) -> tuple[Array, dict[str, Any]]:
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     for row in rows:
         if None in row.values():
-            raise InputError(f"{path} is damaged: the row {row['order']} is not complete.")
+            raise InputError(f"{path} is damaged: the row {one_line(row['order'])} is not complete.")
         index = tuple(int(row[f"index_{axis}"]) for axis in free)
         if any(not 0 <= i < n for i, n in zip(index, units.shape, strict=True)):
             raise InputError(f"{path} has the index {list(index)} outside of units of {list(units.shape)}.")
