@@ -18,6 +18,8 @@ SECONDS, BYTES_PER_SECOND = 3.0, 10_000_000
 """Processor time that a file may take, far more than any needs, and what must be read in each second more."""
 PATIENCE = 40
 """How much longer it may take by the clock, on a machine that is busy, or from a slow disk."""
+CAREFUL = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
+"""With the C library of GNU, memory that the HDF5 library has damaged is noticed; elsewhere this means nothing."""
 Reads = Sequence[tuple[str, str | None]]
 """Arrays whose values will be read, by name; of some, a single field."""
 
@@ -69,6 +71,7 @@ class _Trial:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                env={**os.environ, **CAREFUL},
                 text=True,
             )
             atexit.register(self.stop)
