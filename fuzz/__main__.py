@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 INSTRUMENTED = ("promask", "nibabel", "pydicom", "zipfile")
 """What is watched for new paths: promask, and the readers in Python that it relies on."""
 MOST_MEMORY = 1 << 30
-"""Bytes that an input may take beyond what the libraries do; inputs are far smaller than a megabyte."""
+"""Bytes that a single input may take; inputs are far smaller than a megabyte."""
 MOST_ADDRESSES = 4 << 30
 """Bytes that may be asked for at once: an allocation that is never used is a mistake as well."""
 LONGEST_INPUT = 1 << 16
@@ -33,11 +33,12 @@ class Watch:
         self.name, self.call, self.seconds, self.findings = name, call, seconds, findings
         self.executions, self.slowest, self.found = 0, 0.0, set[str]()
         self.told = time.monotonic()
-        self.start, self.start_cpu, self.memory = time.monotonic(), time.process_time(), peak_memory()
+        self.start, self.start_cpu = time.monotonic(), time.process_time()
+        self.peak, self.most = peak_memory(), 0
 
     def __call__(self, content: bytes) -> None:
         """One input; the process ends when the time is over."""
-        before = time.process_time()
+        before, held = time.process_time(), memory()
         try:
             self.call(content)
         except Exception as error:
@@ -45,7 +46,10 @@ class Watch:
         now = time.process_time()
         self.executions += 1
         self.slowest = max(self.slowest, now - before)
-        if peak_memory() - self.memory > MOST_MEMORY:
+        if peak_memory() > self.peak:  # the peak of a process never falls: it was this input that reached it
+            self.peak = peak_memory()
+            self.most = max(self.most, self.peak - held)
+        if self.most > MOST_MEMORY:
             self._keep("memory", content)
             self.finish("it took too much memory")
         clock = time.monotonic()
@@ -65,7 +69,7 @@ class Watch:
         return (
             f"{self.name}: {self.executions} executions in {time.process_time() - self.start_cpu:.0f} s of "
             f"processor time and {time.monotonic() - self.start:.0f} s, the slowest {self.slowest:.2f} s, at most "
-            f"{(peak_memory() - self.memory) / 1e6:.0f} MB more, {len(self.found)} findings"
+            f"{self.most / 1e6:.0f} MB, {memory() / 1e6:.0f} MB held, {len(self.found)} findings"
         )
 
     def _note(self, error: Exception, content: bytes) -> None:
@@ -83,6 +87,11 @@ class Watch:
         self.findings.mkdir(parents=True, exist_ok=True)
         safe = "".join(letter if letter.isalnum() else "-" for letter in signature)[:120]
         (self.findings / safe).write_bytes(content)
+
+
+def memory() -> int:
+    """Bytes that the process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def peak_memory() -> int:
