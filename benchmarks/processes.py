@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -21,17 +22,20 @@ from promask.learning.distributed import joined
 from promask.learning.learn import learn
 
 PROCESSES = 2
-PRESETS = {"default": "default preset, 16 x 1", "paper": "paper preset, 32 x 4"}
+KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "default": ("default preset, 16 x 1", {}),
+    "large": ("default preset, 64 x 1", {"batch_size": 64}),
+    "paper": ("paper preset, 32 x 4", {"preset": "paper", "members": 1}),
+    "cg-sense": ("CG-SENSE, 8 coils, 4 x 1", {"recon": "cg-sense", "coils": 8}),
+}
+"""What is learned, by name: images x masks of a step, and settings."""
 
 
 def processes_table(size: int, steps: int) -> list[dict[str, Any]]:
-    """For each preset, the seconds of a step and of the whole of learning, with one and with two processes."""
+    """For each kind, the seconds of a step and of the whole of learning, with one and with two processes."""
     return [
-        {
-            "step": label,
-            **{str(count): _measured_in(count, size, preset, steps) for count in (1, PROCESSES)},
-        }
-        for preset, label in PRESETS.items()
+        {"step": label, **{str(count): _measured_in(count, size, kind, steps) for count in (1, PROCESSES)}}
+        for kind, (label, _) in KINDS.items()
     ]
 
 
@@ -42,28 +46,27 @@ def checkpoints(data: ArraySet, steps: int) -> dict[str, Any]:
     return {"seconds": run.about["seconds"], "steps": steps, **{"checkpoints": run.about["checkpoints"]}}
 
 
-def _measured_in(count: int, size: int, preset: str, steps: int) -> dict[str, float]:
+def _measured_in(count: int, size: int, kind: str, steps: int) -> dict[str, float]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
-    command = [*launcher, "-m", "benchmarks.processes", str(size), preset, str(steps)]
+    command = [*launcher, "-m", "benchmarks.processes", str(size), kind, str(steps)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def main(size: int, preset: str, steps: int) -> None:
+def main(size: int, kind: str, steps: int) -> None:
     """Learn with the other processes of the group, if there are any."""
     torch.set_num_threads(1)
     stamps: list[float] = []
     with joined() as group:
         run = learn(
-            hearts(size),
+            hearts(size).images,
             ACCELERATION,
-            preset=preset,
             steps=steps,
-            members=1,
             patience=0,
             group=group,
             on_step=lambda _: stamps.append(time.perf_counter()),
+            **KINDS[kind][1],
         )
     intervals = [after - before for before, after in itertools.pairwise(stamps[WARM_UP:])]
     if group.leads:

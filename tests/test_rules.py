@@ -216,3 +216,15 @@ def test_what_is_known_of_the_curvature_does_not_fade():
     for _ in range(1000):
         last = ratio(torch.zeros(4), torch.zeros(4))
     assert torch.equal(last, known)
+
+
+@pytest.mark.parametrize("kind", RULES.values(), ids=RULES)
+def test_what_is_skipped_leaves_the_random_numbers_as_what_is_drawn(kind):
+    """So that processes of which each draws its own masks draw the same as a single one."""
+    drawing, skipping = (kind(conditions(33, 7)) for _ in range(2))
+    theta = torch.linspace(-0.3, 1.3, 33, dtype=torch.float64).clamp(0, 1)
+    for rule in (drawing, skipping):
+        rule.begin(theta, 1)
+    drawing.draw(3)
+    skipping.skip(3)
+    assert torch.equal(drawing.draw(5), skipping.draw(5))

@@ -32,9 +32,17 @@ def uniform(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> 
     makes two numbers. 23 bits after the point of 1.0 make a number from 1 to 2.
     """
     count = math.prod(shape)
-    words = torch.empty((count + 1) // 2, dtype=torch.int64, device=like.device).random_(generator=generator)
-    bits = words.view(torch.int32)[:count].bitwise_and_(2**23 - 1).bitwise_or_(ONE)
+    bits = _words(count, like, generator).view(torch.int32)[:count].bitwise_and_(2**23 - 1).bitwise_or_(ONE)
     return bits.view(torch.float32).sub_(1 - 2.0**-24).reshape(shape).to(like.dtype)
+
+
+def pass_over(count: int, like: Units, generator: torch.Generator) -> None:
+    """Leave a generator as if it had made so many of these numbers, of which another process makes use."""
+    _words(count, like, generator)
+
+
+def _words(count: int, like: Units, generator: torch.Generator) -> torch.Tensor:
+    return torch.empty((count + 1) // 2, dtype=torch.int64, device=like.device).random_(generator=generator)
 
 
 def bernoulli(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:

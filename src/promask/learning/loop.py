@@ -87,9 +87,10 @@ def optimise(
             for_our_turn: list[tuple[Backpropagated, UnitDraws, Spectra, slice]] = []
             with telling_of_memory(step):
                 for piece in next(batches):
-                    masks = now.rule.draw(piece.count)
                     if piece.batch is None:
+                        now.rule.skip(piece.count)
                         continue
+                    masks = now.rule.draw(piece.count)
                     for rows, part, result in in_parts(masks[piece.rows], piece.batch, now.history, step):
                         of_draws = slice(piece.rows.start + rows.start, piece.rows.start + rows.stop)
                         seen = (result, masks[of_draws], part.spectra, of_draws)

@@ -61,6 +61,10 @@ class Exchange:
             mask[leaving], mask[coming] = 0, 1
         return masks.reshape(count, *self.conditions.energy.shape)
 
+    def skip(self, count: int) -> None:
+        """What follows depends on how the masks were drawn."""
+        self.draw(count)
+
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Take note of what units are worth where they are missing."""
         missing = masks.flatten(1) == 0

@@ -9,7 +9,7 @@ import torch
 from promask import schedules
 from promask.projection import nth_largest
 from promask.rules.rule import Conditions, fitting
-from promask.sampling import Draws, StraightThroughGumbel, logistic_noise
+from promask.sampling import Draws, StraightThroughGumbel, logistic_noise, pass_over
 from promask.types import Spectra, UnitDraws, Units
 
 
@@ -37,6 +37,10 @@ class Published:
         noise = logistic_noise((count, *self.theta.shape), self.theta, self.conditions.generator)
         self.draws = self.gumbel(noise)
         return self.draws.masks
+
+    def skip(self, count: int) -> None:
+        """Without the numbers that the noise would take."""
+        pass_over(count * self.theta.numel(), self.theta, self.conditions.generator)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """dL/dm times d(soft mask)/dtheta, summed over the masks."""

@@ -18,7 +18,7 @@ from promask.fourier import fft_order
 from promask.projection import nth_largest
 from promask.rules.gains import Gains
 from promask.rules.rule import Conditions
-from promask.sampling import bernoulli
+from promask.sampling import bernoulli, pass_over
 from promask.types import Spectra, UnitDraws, Units
 
 TEMPERATURES = (2.0, 0.1)
@@ -51,6 +51,11 @@ class BestResponse:
     def draw(self, count: int) -> UnitDraws:
         """Plain Bernoulli masks."""
         return bernoulli(self.theta, count, self.conditions.generator)
+
+    def skip(self, count: int) -> None:
+        """Without the numbers that undecided units would take."""
+        undecided = int(((self.theta > 0) & (self.theta < 1)).sum())
+        pass_over(count * undecided, self.theta, self.conditions.generator)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Evidence for the gains."""

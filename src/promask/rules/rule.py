@@ -42,6 +42,9 @@ class Rule(Protocol):
     def draw(self, count: int) -> UnitDraws:
         """Masks of zeros and ones, (count, *units)."""
 
+    def skip(self, count: int) -> None:
+        """Instead of `draw`, where the masks are another process's: the random numbers go on as after it."""
+
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Take note of masks just drawn, all or some rows, of dL/dm for the loss of each, and of the images."""
 
