@@ -72,6 +72,8 @@ def bart_maps(path: Path, volumes: bool) -> Array:
     They become (coil, *space), or (N, coil, *space) if there are several, in the order of the samples.
     """
     dimensions = bart_dimensions(path)
+    if 0 in dimensions:
+        raise InputError(f"{path} holds no coil maps: its shape is {list(dimensions)}.")
     values = bart_array(path, dimensions)
     *space, coils, sets = (*dimensions, 1)[: COIL + 2]
     values = values.reshape(*space, coils, sets, -1, order="F")[..., 0, :]

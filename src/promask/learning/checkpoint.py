@@ -164,13 +164,14 @@ class Keeper:
         content = self.group.told(content or b" ")
         if content == b" ":
             return None
-        found = unpacked(content)
-        self.seconds_before = max(self.seconds_before, found["seconds"])
-        self.went_on.append(member)
-        if member == 0 and self.recorder is not None:
-            with self.refusing_unfit(member):
+        with self.refusing_unfit(member):
+            found = unpacked(content)
+            state = dict(found["member"])
+            self.seconds_before = max(self.seconds_before, float(found["seconds"]))
+            if member == 0 and self.recorder is not None:
                 self.recorder.resume(found["recorder"])
-        return found["member"]
+        self.went_on.append(member)
+        return state
 
     def keep(self, member: int, state: Callable[[], Mapping[str, Any]]) -> None:
         """Take note of the state after a step, as a function that gives it whenever it is called."""
