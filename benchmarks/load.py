@@ -33,10 +33,10 @@ SCALE = {"published": 0.002}
 """Of the images: the published rule ranks samples at some scales only; the others do not mind."""
 
 
-def stream(volumes: int, slices: int, size: int) -> str:
-    """Every slice of volumes that are made on the fly is learned from once; none is kept."""
+def stream(volumes: int, slices: int, size: int, rounds: int) -> str:
+    """Every slice of volumes that are made on the fly is learned from in each round; none is kept."""
     data = Volumes(volumes, slices, size)
-    return _streamed(f"{volumes} volumes of {slices} slices, made on the fly", data, data)
+    return _streamed(f"{volumes} volumes of {slices} slices, made on the fly", data, data, rounds)
 
 
 def files(volumes: int, slices: int, size: int, epochs: int) -> str:
@@ -165,6 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--volumes", type=int, default=1000, help="volumes of 35 slices to stream")
     parser.add_argument("--size", type=int, default=256, help="pixels of their slices along each axis")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each of them is learned from")
     parser.add_argument("--files", type=int, default=200, help="files to stream")
     parser.add_argument("--steps", type=int, default=100_000, help="steps on the small grid")
     parser.add_argument("--grid", type=int, default=16, help="units of the small grid along each axis")
@@ -173,7 +174,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"| data | GB | steps | {COLUMNS} | seconds | waiting |")
     print("|---|---|---|---|---|---|---|---|---|")
-    print(stream(arguments.volumes, 35, arguments.size), flush=True)
+    print(stream(arguments.volumes, 35, arguments.size, arguments.rounds), flush=True)
     print(files(arguments.files, 20, arguments.size // 4, epochs=10), flush=True)
     print(
         "\n| rule | steps | bad steps | most over the budget | change of the loss | changed units | "
