@@ -1,9 +1,9 @@
 """Processes that learn one mask together: who is who, and how they add up what each of them saw.
 
-`torchrun --nproc-per-node 2 -m promask learn ...` starts the same command several times. Every process works on its
-share of each batch, with the masks that a single process would draw for it; then they add what they found to the
-sums, one after the other, in the order of the images. So all of them come to the same probabilities, those that a
-single process finds with the same batch.
+`torchrun --nproc-per-node 2 -m promask learn ...` starts the same command several times. Every process works on
+its share of each batch, with the masks that a single process would draw for it. Then they add what they found to
+the sums, one after the other, in the order of the images. So all of them come to the same probabilities, those that
+a single process finds with the same batch.
 """
 
 import os

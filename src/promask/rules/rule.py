@@ -32,8 +32,8 @@ class Rule(Protocol):
     """One step is `begin`, then `draw` and `observe` for each piece of the batch, then `propose`.
 
     What a rule remembers between steps is its own; each member has a rule of its own. What it draws depends on
-    what was known before the step, not on what was observed since: processes that share a batch all draw the same
-    masks, observe some of them each, and add up their evidence.
+    what was known before the step, not on what was observed since: processes that share a batch draw and observe
+    some of its masks each, and skip the others.
     """
 
     def begin(self, theta: Units, step: int) -> float:
