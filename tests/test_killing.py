@@ -3,6 +3,7 @@
 import json
 import random
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -49,12 +50,13 @@ def check_left_behind(folder):
 
 def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
     def learn(folder, *options):
-        settings = ("--accel", 4, "--steps", 40, "--members", 2, "--patience", 0)
+        settings = ("--accel", 4, "--steps", 120, "--members", 2, "--patience", 0)
         return ("learn", scans, *settings, "--out", folder, *options)
 
     commands.run(*learn(tmp_path / "first"), forked=False)
+    began = time.perf_counter()
     assert commands.run(*learn(tmp_path / "whole")) == 0
-    takes = 1.5 * json.loads((tmp_path / "whole" / "run.json").read_text())["about"]["seconds"]
+    takes = time.perf_counter() - began
     wanted = content(tmp_path / "whole")
     chance = random.Random(0)
     kills, runs, went_on = 0, 0, 0
@@ -73,4 +75,5 @@ def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
         assert (folder / "report.html").stat().st_size > 10_000
         assert not [path.name for path in folder.iterdir() if path.name.startswith((".", "checkpoint"))]
         runs += 1
+    print("went on", went_on, "takes", takes, "runs", runs)
     assert went_on > KILLS // 10, "many of them from a checkpoint"

@@ -2,8 +2,8 @@
 
 `torchrun --nproc-per-node 2 -m promask learn ...` starts the same command several times. Every process works on
 its share of each batch, with the masks that a single process would draw for it. Then they add what they found to
-the sums, one after the other, in the order of the images. So all of them come to the same probabilities, those that
-a single process finds with the same batch.
+the sums, one after the other, in the order of the images. So all of them come to the same probabilities: those
+that a single process finds with the same batch.
 """
 
 import os
@@ -134,11 +134,19 @@ def joined(device: str = "cpu") -> Iterator[Group]:
     if size == 1 or "RANK" not in os.environ:
         yield ALONE
         return
+    from torch.distributed.distributed_c10d import PrefixStore  # not every build has them
+    from torch.distributed.rendezvous import rendezvous
+
     where = own_device(device)
     on_gpu = where.startswith("cuda")
-    processes.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
+    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+    # torchrun keeps the store when it starts processes again: they must not find the addresses of the dead.
+    store = PrefixStore(f"promask/{_attempt()}", store)
+    processes.init_process_group(
+        "nccl" if on_gpu else "gloo", timeout=PATIENCE, store=store, rank=rank, world_size=size
+    )
     try:
-        yield Group(processes.get_rank(), size, where if on_gpu else "cpu")
+        yield Group(rank, size, where if on_gpu else "cpu")
     finally:
         processes.destroy_process_group()
 
@@ -150,4 +158,8 @@ def own_device(name: str) -> str:
 
 def restarted() -> bool:
     """Whether torchrun starts the processes again because one of them died."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+    return _attempt() != "0"
+
+
+def _attempt() -> str:
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
