@@ -74,7 +74,10 @@ def serve(errors):
             written = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(written, 1)
             os.dup2(written, 2)
-            main(order["words"])
+            try:
+                main(order["words"])
+            except SystemExit as stop:
+                os._exit(stop.code)  # that Python is taken down takes as long as the rest
         if order["after"] is not None:
             time.sleep(order["after"])
             os.kill(process, order["how"])  # one that has ended still has its number until it is waited for

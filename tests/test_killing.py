@@ -50,7 +50,7 @@ def check_left_behind(folder):
 
 def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
     def learn(folder, *options):
-        settings = ("--accel", 4, "--steps", 120, "--members", 2, "--patience", 0)
+        settings = ("--accel", 4, "--steps", 80, "--members", 2, "--patience", 0)
         return ("learn", scans, *settings, "--out", folder, *options)
 
     commands.run(*learn(tmp_path / "first"), forked=False)
@@ -75,5 +75,4 @@ def test_killed_at_fifty_random_moments(commands, scans, tmp_path):
         assert (folder / "report.html").stat().st_size > 10_000
         assert not [path.name for path in folder.iterdir() if path.name.startswith((".", "checkpoint"))]
         runs += 1
-    print("went on", went_on, "takes", takes, "runs", runs)
     assert went_on > KILLS // 10, "many of them from a checkpoint"
