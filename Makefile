@@ -18,10 +18,11 @@ studio: .venv/installed ## learn and compare masks in the browser
 test: .venv/developer ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-lint: .venv/developer ## ruff and mypy
+lint: .venv/developer ## ruff, mypy and the order of the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: .venv/developer ## the documentation as a site: site/index.html
 	$(BIN)/python -m sphinx -W --keep-going --quiet --fresh-env --builder html --doctree-dir build/doctrees docs site

@@ -19,10 +19,11 @@ from benchmarks.reading import reading
 from benchmarks.reconstructions import COILS, WHOLE, reconstruction_steps, run_step
 from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
 from promask.baselines import baseline_mask
-from promask.data import ArraySet, choose_part, from_images
-from promask.evaluation import evaluate
-from promask.learning.learn import learn
-from promask.patterns import Pattern
+from promask.data.arrays import from_images
+from promask.data.sample_sets import ArraySet, choose_part
+from promask.evaluation.evaluate import evaluate
+from promask.learning.api import learn
+from promask.sampling.pattern import Pattern
 
 ACCELERATION = 8
 PUBLISHED_STEPS = 2500

@@ -16,18 +16,22 @@ from typing import Any
 import torch
 
 from benchmarks.starts import FILES
-from promask import schedules
 from promask.baselines import baseline_mask
-from promask.baselines.greedy import IMAGES, refined
-from promask.baselines.whole_gradient import examples
-from promask.data import choose_part, load
-from promask.evaluation import evaluate
-from promask.learning.learn import learn
-from promask.patterns import Pattern
-from promask.projection import nth_largest
-from promask.rules import RULES, BestResponse, Conditions, Published, Rule
-from promask.sampling import uniform
-from promask.tasks import Reconstruction, Task
+from promask.baselines.searched import GREEDY_IMAGES, examples, refined
+from promask.data.sample_sets import choose_part
+from promask.data.sources import load
+from promask.evaluation.evaluate import evaluate
+from promask.learners import RULES
+from promask.learners.base import Conditions, Rule
+from promask.learners.best_response import BestResponse
+from promask.learners.gumbel_adam import Published
+from promask.learning.api import learn
+from promask.losses.base import Task
+from promask.losses.image import ImageLoss
+from promask.sampling import schedules
+from promask.sampling.pattern import Pattern
+from promask.sampling.projection import nth_largest
+from promask.sampling.straight_through import uniform
 from promask.types import Mask, SampleSet, Spectra, UnitDraws, Units
 
 RATES = (0.15, 0.015)
@@ -131,7 +135,7 @@ class Derivative(BestResponse):
 def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Task) -> Mask:
     """Swap acquired units of least gain for others of most gain, while this lowers the loss of a set of images."""
     free_choice = torch.zeros(pattern.unit_shape, dtype=torch.bool)
-    units = refined(pattern.restrict(mask), free_choice, examples(train, IMAGES, task), pattern, task)
+    units = refined(pattern.restrict(mask), free_choice, examples(train, GREEDY_IMAGES, task), pattern, task)
     return pattern.expand(units)
 
 
@@ -194,7 +198,7 @@ def gains(label: str, train: SampleSet, test: SampleSet, arguments: argparse.Nam
     for seed in range(arguments.seeds):
         mask = learn(train, arguments.acceleration, seed=seed, **settings).mask
         if label.endswith("swaps"):
-            mask = swapped(mask, train, pattern, Reconstruction(arguments.loss))
+            mask = swapped(mask, train, pattern, ImageLoss(arguments.loss))
         results.append(score(mask) - closed_form)
     return results
 

@@ -5,9 +5,9 @@ python -m benchmarks.carrying
 
 from benchmarks.steps import hearts
 from promask.baselines import baseline_mask
-from promask.evaluation import evaluate
-from promask.export import resized
-from promask.learning.learn import learn
+from promask.evaluation.evaluate import evaluate
+from promask.export.mask_function import resized
+from promask.learning.api import learn
 from promask.types import Mask
 
 SIZES = (192, 256)

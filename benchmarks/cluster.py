@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from promask.cluster import completed
-from promask.experiments.compare import compare
+from promask.cluster.dask import completed
+from promask.report.comparison import compare
 
 CALLS, PAUSES, PAUSE = 2000, 200, 0.1
 

@@ -19,12 +19,12 @@ import torch
 from benchmarks.resident import COLUMNS, Memory
 from benchmarks.volumes import Volumes
 from promask.baselines import baseline_mask
-from promask.data import from_images
-from promask.evaluation import evaluate
-from promask.learning import batches
-from promask.learning.learn import learn
-from promask.learning.progress import Progress
-from promask.patterns import Pattern
+from promask.data.arrays import from_images
+from promask.evaluation.evaluate import evaluate
+from promask.learning.api import learn
+from promask.learning.history import Progress
+from promask.problem import batches
+from promask.sampling.pattern import Pattern
 
 BATCH = 16
 SHORTER = 50

@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from promask.config import Config
-from promask.data import ArraySet
-from promask.learning.batches import Samples
+from promask.data.sample_sets import ArraySet
+from promask.learners.shapes import shapes
+from promask.learning.config import Config
 from promask.learning.ensemble import optimise_members
-from promask.learning.shapes import shapes
-from promask.learning.start import starting_probabilities
-from promask.patterns import Pattern
+from promask.losses.segmentation import Segmentation, frozen
+from promask.problem.batches import Samples
+from promask.problem.initial import starting_probabilities
+from promask.sampling.pattern import Pattern
 from promask.segmentation.classes import Classes
-from promask.segmentation.losses import dice_cross_entropy
 from promask.segmentation.network import Architecture, SegmentationNetwork
-from promask.tasks import Segmentation, frozen
+from promask.segmentation.overlap import dice_cross_entropy
 from promask.types import Batch
 
 ACCELERATION = 16

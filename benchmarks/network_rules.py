@@ -14,17 +14,21 @@ from typing import Any
 
 import torch
 
-from promask.config import Config
-from promask.data import choose_part, load, prepared
-from promask.distribution import MaskDistribution
-from promask.evaluation import segmented
-from promask.fourier import centred
-from promask.learning.batches import Samples
+from promask.data.file_set import prepared
+from promask.data.sample_sets import choose_part
+from promask.data.sources import load
+from promask.evaluation.evaluate import segmented
+from promask.learning.config import Config
 from promask.learning.ensemble import optimise_members
-from promask.learning.plain import JUDGES, mean_loss, plain_masks
-from promask.learning.start import starting_probabilities
-from promask.patterns import Pattern
-from promask.tasks import Reconstruction, Segmentation, Task, frozen, segmentation_by
+from promask.learning.selection import JUDGES, mean_loss, plain_masks
+from promask.losses.base import Task
+from promask.losses.image import ImageLoss
+from promask.losses.segmentation import Segmentation, frozen, segmentation_by
+from promask.operators.fourier import centred
+from promask.problem.batches import Samples
+from promask.problem.initial import starting_probabilities
+from promask.sampling.distribution import MaskDistribution
+from promask.sampling.pattern import Pattern
 from promask.types import UnitMask
 
 WAYS: Mapping[str, Mapping[str, Any]] = {
@@ -39,7 +43,7 @@ def learned(
     way: str, samples: Samples, pattern: Pattern, acceleration: float, task: Segmentation, seed: int
 ) -> UnitMask:
     """The mask of one way to learn."""
-    goal: Task = Reconstruction("mse") if way == "promask for mse" else task
+    goal: Task = ImageLoss("mse") if way == "promask for mse" else task
     config = Config.preset("default", acceleration=acceleration, loss=goal.name, seed=seed, **WAYS[way])
     start = starting_probabilities(config.init, samples, pattern)
     theta = optimise_members(samples, pattern, goal, config, start).probabilities

@@ -18,14 +18,19 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import kendalltau
 
-from promask.data import calibrated, choose_part, load, prepared
-from promask.evaluation import full_images, reconstruct
-from promask.export import ExportedMask, write_mask, write_scan
-from promask.export.bart import read_bart
-from promask.files import read_array
-from promask.metrics import psnr
-from promask.reading import Reading
-from promask.recon import Reconstruction, make_reconstruction
+from promask.data.atomic import read_array
+from promask.data.file_set import prepared
+from promask.data.reading import Reading
+from promask.data.sample_sets import choose_part
+from promask.data.sensitivities import calibrated
+from promask.data.sources import load
+from promask.evaluation.evaluate import full_images, reconstruct
+from promask.export.bart import read_bart, write_scan
+from promask.export.formats import write_mask
+from promask.export.mask_file import ExportedMask
+from promask.losses.metrics import psnr
+from promask.recon import make_reconstruction
+from promask.recon.base import Reconstruction
 from promask.types import Mask, SampleSet
 
 SETTINGS = {"cg-sense": ["-l2", "-r0.003", "-i30"], "cs": ["-l1", "-r0.001", "-i60"]}

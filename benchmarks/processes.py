@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from benchmarks.steps import ACCELERATION, WARM_UP, hearts
-from promask.data import ArraySet
-from promask.learning.distributed import joined
-from promask.learning.learn import learn
+from promask.data.sample_sets import ArraySet
+from promask.learning.api import learn
+from promask.problem.parallel import joined
 
 PROCESSES = 2
 KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {

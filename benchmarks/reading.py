@@ -11,14 +11,15 @@ import numpy as np
 import torch
 
 from benchmarks.steps import hearts
-from promask.config import Config
-from promask.data import load, prepared
 from promask.data.cache import cache_folder
-from promask.learning.batches import MEMORY, Samples
+from promask.data.file_set import prepared
+from promask.data.sources import load
+from promask.learning.config import Config
 from promask.learning.loop import optimise
-from promask.learning.start import starting_probabilities
-from promask.patterns import Pattern
-from promask.tasks import Reconstruction
+from promask.losses.image import ImageLoss
+from promask.problem.batches import MEMORY, Samples
+from promask.problem.initial import starting_probabilities
+from promask.sampling.pattern import Pattern
 
 WARM_UP = 3
 
@@ -61,7 +62,7 @@ def _measure(folder: Path, size: int, volumes: int, slices: int, steps: int) -> 
         optimise(
             samples,
             pattern,
-            Reconstruction("mse"),
+            ImageLoss("mse"),
             config,
             start,
             on_step=lambda _, samples=samples, stamps=stamps: stamps.append(

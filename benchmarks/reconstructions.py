@@ -9,17 +9,20 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from promask.config import Config
-from promask.data import ArraySet, load
-from promask.learning.batches import Samples
+from promask.data.reading import Reading
+from promask.data.sample_sets import ArraySet
+from promask.data.sources import load
+from promask.learning.config import Config
 from promask.learning.loop import optimise
-from promask.learning.start import starting_probabilities
-from promask.learning.step import Differentiate, backpropagate, insert
-from promask.patterns import Pattern
-from promask.reading import Reading
-from promask.recon import CompressedSensing, Reconstruction, make_reconstruction
-from promask.recon.wavelets import from_wavelets, to_wavelets
-from promask.tasks import Reconstruction as ImageTask
+from promask.losses.image import ImageLoss as ImageTask
+from promask.operators.wavelets import from_wavelets, to_wavelets
+from promask.problem.batches import Samples
+from promask.problem.initial import starting_probabilities
+from promask.problem.objective import Differentiate, backpropagate, insert
+from promask.recon import make_reconstruction
+from promask.recon.base import Reconstruction
+from promask.recon.compressed_sensing import CompressedSensing
+from promask.sampling.pattern import Pattern
 from promask.types import SampleSet
 
 ACCELERATION = 4

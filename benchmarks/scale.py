@@ -8,10 +8,12 @@ import warnings
 import torch
 
 from promask.baselines import baseline_mask
-from promask.data import ArraySet, from_images, load
-from promask.evaluation import evaluate
-from promask.learning.learn import learn
-from promask.patterns import Pattern
+from promask.data.arrays import from_images
+from promask.data.sample_sets import ArraySet
+from promask.data.sources import load
+from promask.evaluation.evaluate import evaluate
+from promask.learning.api import learn
+from promask.sampling.pattern import Pattern
 from promask.types import Mask
 
 SCALES = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)

@@ -7,9 +7,10 @@ import argparse
 import statistics
 from pathlib import Path
 
-from promask.data import choose_part, load
-from promask.evaluation import evaluate
-from promask.learning.learn import learn
+from promask.data.sample_sets import choose_part
+from promask.data.sources import load
+from promask.evaluation.evaluate import evaluate
+from promask.learning.api import learn
 from promask.types import SampleSet
 
 FILES = ("cardiac_sunnybrook", "brain_ms", "knee_multiecho")

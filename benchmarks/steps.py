@@ -9,15 +9,16 @@ import scipy.fft
 import torch
 
 from benchmarks.textbook import Settings, gumbel_source, textbook
-from promask.config import Config
-from promask.data import ArraySet, from_images
-from promask.data.cardiac import cardiac
-from promask.fourier import to_kspace
-from promask.learning.batches import Samples, index_batches
+from promask.data.arrays import from_images
+from promask.data.builtin.cardiac import cardiac
+from promask.data.sample_sets import ArraySet
+from promask.learning.config import Config
 from promask.learning.loop import optimise
-from promask.learning.start import starting_probabilities
-from promask.patterns import Pattern
-from promask.tasks import Reconstruction
+from promask.losses.image import ImageLoss
+from promask.operators.fourier import to_kspace
+from promask.problem.batches import Samples, index_batches
+from promask.problem.initial import starting_probabilities
+from promask.sampling.pattern import Pattern
 
 WARM_UP = 2
 ACCELERATION = 8
@@ -79,7 +80,7 @@ def _promask_step(data: ArraySet, preset: str, steps: int) -> float:
     samples = Samples(data, torch.device("cpu"))
     pattern = Pattern.named("2d", data.shape[1:])
     start = starting_probabilities(config.init, samples, pattern)
-    task = Reconstruction("mse")
+    task = ImageLoss("mse")
     optimise(samples, pattern, task, config, start, on_step=lambda _: stamps.append(time.perf_counter()))
     return _median_interval(stamps)
 

@@ -6,11 +6,12 @@ Both have the same network, the same steps on the same images, the same number o
 import torch
 
 from promask.baselines import baseline_mask
-from promask.baselines.unet import Correction
-from promask.data import choose_part, load
-from promask.fourier import to_image, to_kspace
-from promask.metrics import psnr
+from promask.baselines.loupe import Correction
+from promask.data.sample_sets import choose_part
+from promask.data.sources import load
+from promask.losses.metrics import psnr
 from promask.nn import ProbabilisticMask
+from promask.operators.fourier import to_image, to_kspace
 
 AXES = (-2, -1)
 CENTRE = 24

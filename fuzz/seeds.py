@@ -11,22 +11,21 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import file_writers as writers
+import layouts
 import numpy as np
 import pydicom
 import torch
+from masks import PATTERNS as MASK_PATTERNS
+from masks import exported, run_on
 from safetensors.torch import load as safetensors_load
 from safetensors.torch import save as safetensors_save
 
-import file_writers as writers
-import layouts
-from masks import PATTERNS as MASK_PATTERNS
-from masks import exported, run_on
-from promask.config import Config
 from promask.export.formats import FORMATS, write_mask
-from promask.learning.learn import learn
-from promask.learning.progress import Progress
-from promask.learning.state import FORMAT, checksum
-from promask.learning.trajectory import Trajectory
+from promask.learning.api import learn
+from promask.learning.checkpoint import FORMAT, checksum
+from promask.learning.config import Config
+from promask.learning.history import Progress, Trajectory
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import KEY, Architecture, SegmentationNetwork
 

@@ -20,14 +20,16 @@ import ismrmrd
 import numpy as np
 
 from fuzz import seeds
-from promask.config import Config, read_settings
-from promask.data import hdf5_trial, load, prepared
-from promask.data.maps_file import read_maps
+from promask.data import sandbox as hdf5_trial
+from promask.data.file_set import prepared
+from promask.data.reading import Reading
+from promask.data.sensitivities import read_maps
+from promask.data.sources import load
 from promask.errors import InputError, InputWarning
 from promask.export.formats import FORMATS, mask_of
-from promask.learning.learn import learn
+from promask.learning.api import learn
+from promask.learning.config import Config, read_settings
 from promask.learning.run import Run
-from promask.reading import Reading
 from promask.segmentation.network import SegmentationNetwork
 
 hdf5_trial.SECONDS = 1.0  # files are small, and some never come to an end

@@ -1,23 +1,24 @@
 import importlib.util
 import itertools
 import os
-import pkgutil
 import shutil
+from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import jaxtyping
 import pytest
 import torch
-
 import typecheck
 
 # Every shape that a signature of the package names is checked at run time. Not so in config and reading, whose own
 # checks of what users hand them are under test.
-folder = importlib.util.find_spec("promask").submodule_search_locations
-names = {module.name for module in pkgutil.iter_modules(folder)} - {"config", "reading", "__main__"}
+folder = Path(importlib.util.find_spec("promask").submodule_search_locations[0])
+names = {path.relative_to(folder).with_suffix("").as_posix().replace("/", ".") for path in folder.rglob("*.py")}
+names = {f"promask.{name}".removesuffix(".__init__") for name in names - {"__init__", "__main__"}}
+names -= {"promask.learning", "promask.learning.config", "promask.data", "promask.data.reading"}
 jaxtyping.jaxtyped = typecheck.jaxtyped
-jaxtyping.install_import_hook([f"promask.{name}" for name in names], "typecheck.typecheck")
+jaxtyping.install_import_hook(sorted(names), "typecheck.typecheck")
 torch.set_num_threads(1)
 
 
@@ -55,7 +56,7 @@ def knees(tmp_path):
 @pytest.fixture
 def commands(capsys, monkeypatch, tmp_path):
     """The command line in a folder of its own: what it prints, or of an error the one sentence."""
-    from promask.cli import main
+    from promask.cli.main import main
 
     monkeypatch.chdir(tmp_path)
 
@@ -81,8 +82,8 @@ def undrawn(monkeypatch):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
-    monkeypatch.setattr("promask.report.html.save_figure", save)
-    monkeypatch.setattr("promask.experiments.compare.save_figure", save)
+    monkeypatch.setattr("promask.report.page.save_figure", save)
+    monkeypatch.setattr("promask.report.comparison.save_figure", save)
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ MARKUP = re.compile(r"([\\*_|<\[])")
 def add_commands(app: Sphinx, page: str, source: list[str]) -> None:
     """Append a section for each command to the page on the command line."""
     if page == PAGE:
-        from promask.cli import app as promask
-        from promask.helping import laid_out
+        from promask.cli.main import app as promask
+        from promask.cli.main import laid_out
 
         command = laid_out(typer.main.get_command(promask))
         context = command.make_context("promask", [], resilient_parsing=True)
@@ -43,7 +43,7 @@ def described(command: Any, context: Any) -> Iterator[str]:
 
 def _paragraph(text: str) -> str:
     """Prose, or examples as a block of code; of the words before them, those that say more than that."""
-    from promask.helping import examples
+    from promask.cli.main import examples
 
     lines = examples(text)
     if not lines:

@@ -10,36 +10,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from promask import baselines as baselines
     from promask import data as data
     from promask import export as export
     from promask import figures as figures
+    from promask import losses as losses
     from promask import nn as nn
     from promask import recon as recon
     from promask import report as report
-    from promask import tasks as tasks
-    from promask.config import Config as Config
-    from promask.distribution import MaskDistribution as MaskDistribution
     from promask.errors import InputError as InputError
-    from promask.evaluation import evaluate as evaluate
-    from promask.experiments.compare import compare as compare
-    from promask.learning.learn import learn as learn
+    from promask.evaluation.evaluate import evaluate as evaluate
+    from promask.learning.api import learn as learn
+    from promask.learning.config import Config as Config
     from promask.learning.run import Run as Run
-    from promask.patterns import Pattern as Pattern
+    from promask.report.comparison import compare as compare
+    from promask.sampling.distribution import MaskDistribution as MaskDistribution
+    from promask.sampling.pattern import Pattern as Pattern
 
 # Imported when first used, so that `promask --help` does not wait for PyTorch.
 _HOME = {
-    "Config": "promask.config",
+    "Config": "promask.learning.config",
     "InputError": "promask.errors",
-    "MaskDistribution": "promask.distribution",
-    "Pattern": "promask.patterns",
+    "MaskDistribution": "promask.sampling.distribution",
+    "Pattern": "promask.sampling.pattern",
     "Run": "promask.learning.run",
-    "compare": "promask.experiments.compare",
-    "evaluate": "promask.evaluation",
-    "learn": "promask.learning.learn",
-    "__version__": "promask.version",
+    "compare": "promask.report.comparison",
+    "evaluate": "promask.evaluation.evaluate",
+    "learn": "promask.learning.api",
 }
 
-_MODULES = ("data", "export", "figures", "nn", "recon", "report", "tasks")
+_ROOMS = ("baselines", "data", "export", "figures", "losses", "nn", "recon", "report")
 
 __all__ = [
     "Config",
@@ -47,16 +47,17 @@ __all__ = [
     "MaskDistribution",
     "Pattern",
     "Run",
+    "baselines",
     "compare",
     "data",
     "evaluate",
     "export",
     "figures",
     "learn",
+    "losses",
     "nn",
     "recon",
     "report",
-    "tasks",
 ]
 
 
@@ -65,7 +66,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("promask")
+    if name in _ROOMS:
         return importlib.import_module(f"promask.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'promask' has no attribute {name!r}")

@@ -1,5 +1,5 @@
 """`python -m promask` is `promask`."""
 
-from promask.cli import main
+from promask.cli.main import main
 
 main()

@@ -25,3 +25,12 @@ def one_line(words: object, most: int = 200) -> str:
 
 class InputWarning(UserWarning):
     """Something about the data that was decided for the user, or left out: one sentence."""
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "image"), count(3, "image")
+    ('1 image', '3 images')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

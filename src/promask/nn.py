@@ -25,17 +25,14 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 
-from promask import schedules
-from promask.distribution import MaskDistribution
 from promask.errors import InputError
-from promask.fourier import centred
-from promask.learning.loop import constrain
-from promask.learning.randomness import generator
-from promask.learning.start import given
-from promask.patterns import Pattern
-from promask.projection import nth_largest
-from promask.rules.gains import GroupedRatio
-from promask.sampling import StraightThroughGumbel, bernoulli, logistic_noise
+from promask.operators.fourier import centred
+from promask.sampling import schedules
+from promask.sampling.distribution import MaskDistribution, initial_probabilities
+from promask.sampling.gains import GroupedRatio
+from promask.sampling.pattern import Pattern
+from promask.sampling.projection import constrain, nth_largest
+from promask.sampling.straight_through import StraightThroughGumbel, bernoulli, generator, logistic_noise
 from promask.types import AnyArray, Mask, UnitDraws, Units
 
 TEMPERATURES = (1.0, 0.03)
@@ -117,7 +114,7 @@ class ProbabilisticMask(nn.Module):
             if init != "uniform":
                 raise InputError(f"Unknown start {init!r}: give 'uniform' or an array of probabilities.")
             return torch.rand(self.pattern.unit_shape, generator=generator(self.seed, 0, "start"))
-        return centred(given(init, self.pattern), len(self.pattern.free))
+        return centred(initial_probabilities(init, self.pattern), len(self.pattern.free))
 
     def forward(self, kspace: AnyArray) -> Complex[Tensor, "batch channel *space"]:
         """What is acquired of k-space, and 0 elsewhere; differentiable in k-space and in the probabilities."""
@@ -289,8 +286,8 @@ def difference(masks: UnitDraws, energies: UnitDraws, gradients: UnitDraws) -> U
     """L(m=1) - L(m=0) of each unit, summed over the masks of a batch, from dL/dm.
 
     For a loss that is quadratic in the unit it is dL/dm + (1/2 - m) c, whichever m was drawn. As in
-    `promask.rules.gains`, c is taken to be the energy of the unit times a factor, fitted for units of like energy:
-    by how much the derivatives of drawn and undrawn units differ.
+    `promask.sampling.gains`, c is taken to be the energy of the unit times a factor, fitted for units of like
+    energy: by how much the derivatives of drawn and undrawn units differ.
     """
     slope, drawn_slope = gradients.sum(0), (masks * gradients).sum(0)
     total, acquired = energies.sum(0), (masks * energies).sum(0)

@@ -4,22 +4,18 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from promask.baselines.centre import centre
-from promask.baselines.energy import energy
-from promask.baselines.equispaced import equispaced, equispaced_paper
-from promask.baselines.gaussian import gaussian, gaussian_paper
-from promask.baselines.greedy import greedy
-from promask.baselines.igs import igs, igs_paper
+from promask.baselines.drawn import gaussian, gaussian_paper, poisson, random
+from promask.baselines.fixed import centre, energy, equispaced, equispaced_paper, radial
 from promask.baselines.loupe import loupe
-from promask.baselines.poisson import poisson
 from promask.baselines.problem import Problem
-from promask.baselines.radial import radial
-from promask.baselines.random import random
+from promask.baselines.searched import greedy, igs, igs_paper
 from promask.errors import InputError
-from promask.patterns import Pattern
-from promask.recon import Reconstruction, ZeroFilled
-from promask.tasks import Reconstruction as ImageTask
-from promask.tasks import Task, networks_frozen
+from promask.losses import networks_frozen
+from promask.losses.base import Task
+from promask.losses.image import ImageLoss as ImageTask
+from promask.recon.base import Reconstruction
+from promask.recon.zero_filled import ZeroFilled
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet, UnitMask
 
 __all__ = [

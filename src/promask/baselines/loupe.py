@@ -1,4 +1,6 @@
-"""LOUPE: probabilities that are learned together with a network that reconstructs (Bahadir et al. 2020).
+"""A network that corrects zero-filled images: what it adds to their magnitude.
+
+LOUPE: probabilities that are learned together with a network that reconstructs (Bahadir et al. 2020).
 
 Logits become probabilities that keep the budget, these become soft random masks, and a U-Net corrects the
 zero-filled images. Both learn from the same loss; the mask is made of the units of largest probability.
@@ -11,18 +13,45 @@ import itertools
 import math
 
 import torch
+from torch import nn
 
 from promask.baselines.problem import Problem
-from promask.baselines.unet import Correction
-from promask.data import prepared
+from promask.data.file_set import prepared
 from promask.errors import InputError
-from promask.fourier import centred, fft_order
-from promask.learning.batches import Samples, index_batches
-from promask.magnitude import magnitude
-from promask.patterns import Pattern
-from promask.recon import zero_filled
-from promask.tasks import LOSSES, Reconstruction
-from promask.types import Batch, Scalar, UnitDraws, UnitMask, Units
+from promask.losses.image import LOSSES, ImageLoss
+from promask.operators.fourier import centred, fft_order, magnitude
+from promask.problem.batches import Samples, index_batches
+from promask.recon.zero_filled import zero_filled
+from promask.sampling.pattern import Pattern
+from promask.segmentation.network import padded
+from promask.types import Batch, ComplexImages, Images, Scalar, UnitDraws, UnitMask, Units
+
+WIDTHS = (8, 16, 32, 64)
+"""Channels; the image is halved between two of them."""
+
+
+class Correction(nn.Module):
+    """A U-Net for slices or volumes of any size; the channels of a sample are images of their own.
+
+    It starts with corrections of 0: a mask that learns with it would otherwise learn from noise at first.
+    """
+
+    def __init__(self, dimensions: int, seed: int) -> None:
+        super().__init__()
+        from monai.networks.nets.unet import UNet  # takes seconds
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = UNet(dimensions, 2, 1, WIDTHS, strides=(2,) * (len(WIDTHS) - 1))
+        self.gain = nn.Parameter(torch.zeros(()))
+
+    def forward(self, filled: ComplexImages) -> Images:
+        """Corrections of zero-filled images with values up to about 1."""
+        batch, channels, *space = filled.shape
+        parts = torch.view_as_real(filled.flatten(0, 1)).movedim(-1, 1)
+        corrections = self.gain * self.network(padded(parts, 2 ** (len(WIDTHS) - 1)))
+        return corrections[(..., *(slice(n) for n in space))].reshape(batch, channels, *space)
+
 
 SLOPE, SAMPLE_SLOPE = 5.0, 12.0
 """Of the sigmoids that make probabilities and masks, as published."""
@@ -36,7 +65,7 @@ SCALE_SAMPLES = 64
 
 def loupe(problem: Problem) -> UnitMask:
     """Exactly the budget: the units of largest probability."""
-    if not isinstance(problem.task, Reconstruction):
+    if not isinstance(problem.task, ImageLoss):
         raise InputError(
             f"loupe learns from a loss of images, and not from {problem.task.name}: "
             f"choose one of {', '.join(LOSSES)}."
@@ -83,7 +112,7 @@ def relaxed(probabilities: Units, count: int, generator: torch.Generator) -> Uni
     return torch.sigmoid(SAMPLE_SLOPE * (probabilities - uniform))
 
 
-def train(probabilities: Probabilities, samples: Samples, problem: Problem, task: Reconstruction) -> list[float]:
+def train(probabilities: Probabilities, samples: Samples, problem: Problem, task: ImageLoss) -> list[float]:
     """Adapt the probabilities and a network to the data; the losses of all steps."""
     pattern, generator = problem.pattern, problem.generator()
     network = Correction(len(pattern.shape), problem.seed)
@@ -106,7 +135,7 @@ def train(probabilities: Probabilities, samples: Samples, problem: Problem, task
 
 
 def _loss(
-    masks: UnitDraws, batch: Batch, pattern: Pattern, task: Reconstruction, network: Correction, scale: float
+    masks: UnitDraws, batch: Batch, pattern: Pattern, task: ImageLoss, network: Correction, scale: float
 ) -> Scalar:
     """Of images up to about 1, as published: Adam's epsilon and the network know no other scale."""
     filled = zero_filled(batch.spectra / scale, pattern.expand(masks).unsqueeze(1))

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from promask.patterns import Pattern
-from promask.recon import Reconstruction, ZeroFilled
-from promask.tasks import Reconstruction as ImageTask
-from promask.tasks import Task
+from promask.losses.base import Task
+from promask.losses.image import ImageLoss as ImageTask
+from promask.recon.base import Reconstruction
+from promask.recon.zero_filled import ZeroFilled
+from promask.sampling.pattern import Pattern
 from promask.types import SampleSet, UnitMask, Units
 
 

@@ -1,187 +1,21 @@
-"""Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here."""
+"""Data sets: built-in names, arrays, files and folders."""
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import torch
-
-from promask.data.acdc import acdc
-from promask.data.acquired import Acquired, acquired, channels_seen, stacked
-from promask.data.adapted import adapted
 from promask.data.arrays import from_images, from_kspace
-from promask.data.bart import bart_file, read_bart
-from promask.data.brain import brain
-from promask.data.brats import brats
-from promask.data.cardiac import cardiac
-from promask.data.coils import simulated_maps
-from promask.data.dataset import from_dataset
-from promask.data.dicom import is_dicom, read_dicom
-from promask.data.espirit import calibrated, espirit_maps, with_maps
-from promask.data.fastmri import fastmri, fastmri_plus
-from promask.data.file_set import FileSet, OnFile, prepared, usable
-from promask.data.folder import FileReader, read_folder
-from promask.data.hdf5 import read_hdf5
-from promask.data.head import head
-from promask.data.knee import knee
-from promask.data.matlab import read_mat
-from promask.data.nifti import read_nifti, split_name
-from promask.data.numpy_files import read_npy, read_npz
-from promask.data.phantom import Anatomy
-from promask.data.sets import ArraySet, Subset, reading_of
-from promask.data.split import OTHER_PART, PARTS, choose_part
-from promask.data.stack import Describe
-from promask.errors import InputError
-from promask.reading import Reading
-from promask.types import SampleSet
+from promask.data.sample_sets import ArraySet, Subset
+from promask.data.sensitivities import espirit_maps, with_maps
+from promask.data.simulate import simulated_maps
+from promask.data.sources import BUILT_IN, COLLECTIONS, READERS, load
 
 __all__ = [
     "BUILT_IN",
     "COLLECTIONS",
-    "OTHER_PART",
-    "PARTS",
     "READERS",
-    "Acquired",
     "ArraySet",
-    "OnFile",
     "Subset",
-    "absolute",
-    "acquired",
-    "calibrated",
-    "channels_seen",
-    "choose_part",
     "espirit_maps",
     "from_images",
     "from_kspace",
     "load",
-    "prepared",
-    "reading_of",
     "simulated_maps",
-    "stacked",
     "with_maps",
 ]
-
-
-@functools.cache
-def _made(anatomy: Callable[..., Anatomy], phase: bool) -> Anatomy:
-    """A procedural anatomy, which takes seconds to make, and is made once."""
-    return anatomy(phase=phase)
-
-
-def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., ArraySet]:
-    def build(volumes: bool = False, phase: bool = False) -> ArraySet:
-        if volumes:
-            raise InputError(f"The built-in {name} has slices only: leave out the volumes.")
-        made = _made(anatomy, phase)
-        return from_images(made.image.copy(), made.label.copy(), made.subject, name=name)
-
-    return build
-
-
-BUILT_IN: Mapping[str, Callable[..., ArraySet]] = {
-    "brain": brain,
-    "head": head,
-    "cardiac": _procedural(cardiac, "cardiac"),
-    "knee": _procedural(knee, "knee"),
-}
-COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[Describe]]] = {
-    "acdc": acdc,
-    "brats": brats,
-    "fastmri": fastmri,
-    "fastmri+": fastmri_plus,
-}
-"""Data sets with a layout of their own: `acdc:ROOT` and so on."""
-READERS: Mapping[str, FileReader] = {
-    ".npz": read_npz,
-    ".npy": read_npy,
-    ".mat": read_mat,
-    ".h5": read_hdf5,
-    ".hdf5": read_hdf5,
-    ".mrd": read_hdf5,
-    ".nii": read_nifti,
-    ".nii.gz": read_nifti,
-    ".cfl": read_bart,
-    ".dcm": read_dicom,
-    ".ima": read_dicom,
-}
-
-
-def load(data: Any, reading: Reading = Reading()) -> SampleSet:
-    """A data set from whatever a user has: a DATA string, a path, an array, a tensor or a torch Dataset.
-
-    A built-in name may be followed by `+phase`. Of files only the headers are read; see `prepared`.
-
-    >>> load(torch.rand(3, 16, 16)).shape
-    (1, 16, 16)
-    """
-    if isinstance(data, str | Path):
-        return _from_text(str(data), reading)
-    if isinstance(data, SampleSet):
-        _check_same_reading(data, reading)
-        return data
-    if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
-        if reading.holds != "kspace":
-            return adapted(from_images(data, volumes=reading.volumes), reading)
-        made = from_kspace(data, volumes=reading.volumes)
-        if reading.kspace == "emulated":
-            made = replace(made, images=torch.linalg.vector_norm(made.images, dim=1, keepdim=True))
-        return adapted(made, reading)
-    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
-        return from_dataset(data, reading)
-    raise InputError(f"Cannot take data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
-
-
-def _from_text(text: str, reading: Reading) -> SampleSet:
-    name, _, option = text.partition("+")
-    if name in BUILT_IN and option in ("", "phase"):
-        if reading.array or reading.holds or reading.plane:
-            raise InputError(f"{text} is built in: leave out --array, --holds and --plane.")
-        return adapted(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
-    collection, _, root = text.partition(":")
-    if collection in COLLECTIONS and root:
-        if not Path(root).is_dir():
-            raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
-        return FileSet(usable(COLLECTIONS[collection](Path(root), reading), reading), reading, text)
-    path = bart_file(text)
-    if not path.exists():
-        collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
-        raise InputError(
-            f"{text} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); folders and {collections} "
-            f"are read, too."
-        )
-    if not (path.is_dir() or path.is_file()):  # a pipe, from which nothing may ever come
-        raise InputError(f"{text} is neither a file nor a folder: promask cannot read data from there.")
-    if path.is_dir():
-        return FileSet(usable(read_folder(path, reading, READERS), reading), reading, text)
-    suffix = ".dcm" if is_dicom(path) else split_name(path)[1].lower()
-    if suffix not in READERS:
-        raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
-    return FileSet(usable([functools.partial(READERS[suffix], path, reading)], reading), reading, text)
-
-
-def absolute(data: Any) -> Any:
-    """The same data for a process in another folder: a file or folder by its whole path, all else as it is.
-
-    >>> absolute("brain"), absolute("acdc:/scans")
-    ('brain', 'acdc:/scans')
-    """
-    if not isinstance(data, str | Path) or str(data).partition("+")[0] in BUILT_IN:
-        return data
-    collection, _, root = str(data).partition(":")
-    if collection in COLLECTIONS and root:
-        return f"{collection}:{Path(root).absolute()}"
-    return str(Path(data).absolute())
-
-
-def _check_same_reading(data: SampleSet, reading: Reading) -> None:
-    """Refuse settings that would have no effect, because the data were loaded before."""
-    loaded, usual = reading_of(data), Reading()
-    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
-        wanted = getattr(reading, name)
-        if wanted not in (getattr(usual, name), getattr(loaded, name)):
-            raise InputError(
-                f"{data.name} was loaded with {name} {getattr(loaded, name)}, and cannot be read with {wanted} "
-                f"now: give the settings to promask.data.load."
-            )

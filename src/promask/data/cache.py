@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from promask.data.atomic import replacing
 from promask.errors import InputError, InputWarning
-from promask.files import replacing
 
 STALE = 24 * 3600
 """Seconds after which a temporary folder belongs to no one."""

@@ -13,15 +13,14 @@ from typing import Any
 
 import torch
 
+from promask.data.atomic import Array, as_tensor
 from promask.data.cache import Column, ColumnWriter, content_key, entry
-from promask.data.coils import usable_maps
-from promask.data.maps_file import maps_of_file
-from promask.data.scan import scanned, scanned_shape
-from promask.data.sets import Subset, chosen_from, flaw
+from promask.data.reading import Reading
+from promask.data.sample_sets import Subset, chosen_from, flaw
+from promask.data.sensitivities import maps_of_file
+from promask.data.simulate import scanned, scanned_shape, usable_maps
 from promask.data.stack import Layout, Pair, Stack, check_size, doubt, layout, ready, ready_label
 from promask.errors import InputError, InputWarning
-from promask.files import Array, as_tensor
-from promask.reading import Reading
 from promask.types import Sample, SampleSet
 
 VERSION = 3

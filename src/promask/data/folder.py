@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from promask.data.dicom import dicom_series, is_dicom
-from promask.data.nifti import is_label, split_name
+from promask.data.readers.dicom import dicom_series, is_dicom
+from promask.data.readers.nifti import is_label, split_name
+from promask.data.reading import Reading
 from promask.data.stack import Describe, Stack
 from promask.errors import InputError, InputWarning
-from promask.reading import Reading
 
 FileReader = Callable[[Path, Reading], Stack]
 PART_FOLDERS = {"train": False, "training": False} | dict.fromkeys(("val", "validation", "test", "testing"), True)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from promask.data.atomic import NUMBERS, Array, as_tensor
+from promask.data.reading import Reading
+from promask.data.sandbox import check_claim
 from promask.errors import InputError
-from promask.files import NUMBERS, Array, as_tensor
-from promask.fourier import space_axes, to_image, to_kspace
-from promask.geometry import Geometry, central, central_slices
-from promask.limits import check_claim
-from promask.reading import Reading
+from promask.operators.fourier import space_axes, to_image, to_kspace
+from promask.types import Geometry, central, central_slices
 
 Pair = tuple[Array, Array | None]
 """The values of a sample, (channel, *space), and its label, (*space), if there is one."""

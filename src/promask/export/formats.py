@@ -1,20 +1,204 @@
-"""The formats of mask files. A new one is one file and one line in the table."""
+"""A picture of the mask, which is the mask: white is acquired.
 
+A table of the units to acquire, for sequence programmers.
+
+HDF5 with a data set `mask`, as in fastMRI's test files.
+
+MATLAB files: written as version 5, read in every version.
+
+The formats of mask files. A new one is one file and one line in the table.
+"""
+
+import csv
+import io
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from promask.data.atomic import NUMBERS, Array, check_writable, read_array, replacing, save_array, save_text
+from promask.data.readers.hdf5 import opened
+from promask.data.readers.matlab import is_hdf5, variables_of_mat
+from promask.data.sandbox import check_claim
 from promask.errors import InputError, one_line
 from promask.export.bart import read_bart, write_bart
-from promask.export.fastmri import read_fastmri, write_fastmri
-from promask.export.mask_file import ExportedMask
-from promask.export.matlab import read_mat, write_mat
-from promask.export.phase_encodes import read_csv, write_csv
-from promask.export.png import read_png, write_png
-from promask.files import NUMBERS, Array, check_writable, read_array, save_array
+from promask.export.mask_file import ExportedMask, facts_as_text, facts_from_text
 from promask.learning.run import CONTENT, Run
-from promask.limits import check_claim
+
+GREY = ("1", "L", "I", "I;16", "I;16B")
+"""The modes of Pillow that have one channel of grey."""
+
+MASK_PIXEL = 16
+"""Bytes that a pixel takes while the mask is found in the picture."""
+
+
+def write_png(mask: ExportedMask, path: Path) -> None:
+    """8 bits, 0 and 255, axis 0 downwards; the facts are in text chunks."""
+    if mask.mask.ndim != 2:
+        raise InputError(
+            f"{path} cannot hold a mask of shape {list(mask.mask.shape)}: a picture has two axes; "
+            f"choose another format."
+        )
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
+
+    chunks = PngInfo()
+    for name, text in facts_as_text(mask.facts()).items():
+        chunks.add_text(name, text)
+    with replacing(path) as temporary:
+        picture = Image.fromarray(mask.mask.numpy().astype(np.uint8) * 255)
+        picture.save(temporary, format="PNG", pnginfo=chunks)
+
+
+def read_png(path: Path) -> tuple[Array, dict[str, Any]]:
+    """Black is not acquired; all that is acquired has one other grey."""
+    from PIL import Image
+
+    with Image.open(path, formats=["PNG"]) as picture:
+        if picture.mode not in GREY:
+            raise InputError(f"{path} is not a mask: it has colours; save it with two levels of grey.")
+        check_claim(MASK_PIXEL * math.prod(picture.size), path)
+        values = np.asarray(picture)
+        texts = {str(name): text for name, text in picture.info.items() if isinstance(text, str)}
+    if len(np.unique(values[values != 0])) > 1:
+        raise InputError(f"{path} is not a mask: it has more than two levels of grey.")
+    return values != 0, facts_from_text(texts)
+
+
+def write_csv(mask: ExportedMask, path: Path) -> None:
+    """The facts as comments, a header, and one row for each acquired unit.
+
+    `order` counts the rows, the last free axis fastest; `index_A` is the index along axis A, and `k_A` the same
+    from the centre of k-space; `centric` is the place of the unit when acquiring from the centre outwards.
+    """
+    index = mask.pattern.restrict(mask.mask).nonzero().numpy()
+    k = index - np.array(mask.pattern.unit_shape) // 2
+    centric = np.argsort(np.argsort((k**2).sum(1), kind="stable"))
+    table = np.column_stack([np.arange(len(index)), index, k, centric])
+    text = io.StringIO()
+    text.writelines(f"# {name}: {value}\n" for name, value in facts_as_text(mask.facts()).items())
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(
+        ["order", *[f"index_{axis}" for axis in mask.free], *[f"k_{axis}" for axis in mask.free], "centric"]
+    )
+    rows.writerows(table.tolist())
+    save_text(path, text.getvalue())
+
+
+def read_csv(path: Path) -> tuple[Array, dict[str, Any]]:
+    """The mask from the indices of the rows and the shape in the comments."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comments = [line.removeprefix("#").partition(":") for line in lines if line.startswith("#")]
+    facts = facts_from_text({name.strip(): text.strip() for name, _, text in comments})
+    if not facts:
+        raise InputError(f"{path} does not state its shape and axes: keep the comments that promask wrote.")
+    shape, free = facts["shape"], facts["free_axes"]
+    check_claim(math.prod(shape), path)
+    units = np.zeros([shape[axis] for axis in free], bool)
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    for row in rows:
+        if None in row.values():
+            raise InputError(f"{path} is damaged: the row {one_line(row['order'])} is not complete.")
+        index = tuple(int(row[f"index_{axis}"]) for axis in free)
+        if any(not 0 <= i < n for i, n in zip(index, units.shape, strict=True)):
+            raise InputError(f"{path} has the index {list(index)} outside of units of {list(units.shape)}.")
+        units[index] = True
+    if units.sum() != len(rows):
+        raise InputError(f"{path} has a unit twice: take out one of the rows.")
+    mask = np.broadcast_to(units.reshape([n if axis in free else 1 for axis, n in enumerate(shape)]), shape)
+    _check_complete(path, mask, facts)
+    return mask, facts
+
+
+def _check_complete(path: Path, mask: Array, facts: dict[str, Any]) -> None:
+    """A file that lost its last rows would be a mask of a higher acceleration."""
+    stated = facts.get("acceleration_achieved")
+    covered = mask[tuple(slice(*ends) for ends in facts.get("extent", ()))]
+    if stated is not None and not math.isclose(stated * covered.sum(), covered.size, rel_tol=1e-9):
+        raise InputError(
+            f"{path} is damaged: its rows do not give the acceleration_achieved of {stated:g} that it states; "
+            f"take out this comment if you changed the rows."
+        )
+
+
+def write_fastmri(mask: ExportedMask, path: Path) -> None:
+    """Lines as fastMRI has them, (W,), other masks as they are; the facts are attributes."""
+    import h5py
+
+    values = mask.mask[(0,) * (mask.mask.ndim - 1)] if mask.lines else mask.mask
+    facts = mask.facts()
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+        file.create_dataset("mask", data=values.numpy().astype(np.uint8))
+        file.attrs.update(facts)
+        file.attrs["acceleration"] = facts.get("acceleration_asked", facts["acceleration_achieved"])
+
+
+def read_fastmri(path: Path) -> tuple[Array, dict[str, Any]]:
+    """The data set `mask`: in promask's own files of the full shape, in others as it is."""
+    import h5py
+
+    with opened(path, "mask") as file:
+        if not isinstance(file.get("mask"), h5py.Dataset):
+            raise InputError(f"{path} holds no data set called mask.")
+        values, facts = np.asarray(file["mask"]), dict(file.attrs)
+    if "centring" in facts and values.ndim == 1:
+        check_claim(math.prod(facts["shape"].tolist()), path)
+        values = np.broadcast_to(values, tuple(facts["shape"]))
+    return values, facts
+
+
+def write_mat(mask: ExportedMask, path: Path) -> None:
+    """A logical array `mask`, and a variable for each fact."""
+    from scipy.io import savemat
+
+    with replacing(path) as temporary:
+        # Compressed for the checksum.
+        variables = {"mask": mask.mask.numpy(), **mask.facts()}
+        savemat(temporary, variables, appendmat=False, do_compression=True)
+
+
+def read_mat(path: Path) -> tuple[Array, dict[str, Any]]:
+    """The variable `mask`, or the only array of numbers, and all the variables."""
+    variables = _version_7_3(path) if is_hdf5(path) else _version_5(path)
+    return variables[_name_of_mask(path, variables)], variables
+
+
+def _version_5(path: Path) -> dict[str, Any]:
+    found = variables_of_mat(path)
+    readable = {name: variable for name, variable in found.items() if variable.dtype.kind in (*NUMBERS, "U")}
+    variables = {name: variable.whole() for name, variable in readable.items()}
+    texts = {
+        name: value.item() for name, value in variables.items() if value.dtype.kind == "U" and value.size == 1
+    }
+    return {**variables, **texts}
+
+
+def _version_7_3(path: Path) -> dict[str, Any]:
+    """HDF5, where MATLAB's axes are in the reverse order, and texts are arrays of character codes."""
+    import h5py
+
+    with opened(path) as file:
+        names = [
+            name
+            for name, item in file.items()
+            if isinstance(item, h5py.Dataset) and item.attrs.get("MATLAB_class") != b"char"
+        ]
+    with opened(path, *names) as file:
+        return {name: np.asarray(file[name]).T for name in names}
+
+
+def _name_of_mask(path: Path, variables: Mapping[str, Any]) -> str:
+    if "mask" in variables:
+        return "mask"
+    numbers = [
+        name for name, value in variables.items() if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS
+    ]
+    if len(numbers) != 1:
+        raise InputError(f"{path} holds {len(numbers)} arrays of numbers: call the one that is the mask `mask`.")
+    return numbers[0]
 
 
 @dataclass(frozen=True)

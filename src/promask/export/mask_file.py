@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from promask import __version__
+from promask.data.atomic import NUMBERS, Array
 from promask.errors import InputError
-from promask.files import NUMBERS, Array
 from promask.learning.run import Run
-from promask.patterns import Pattern
+from promask.sampling.pattern import Pattern
 from promask.types import Mask
-from promask.version import __version__
 
 AXES = (("D", "slices"), ("H", "rows"), ("W", "columns"))
 """The names of three axes; masks with fewer have the last ones."""

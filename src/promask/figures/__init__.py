@@ -4,16 +4,12 @@ They are numbered in the paper: 1 `film`, 2 `histograms`, 3 `curves`, 4 `probabi
 8 `reconstructions`, 10 `contours`.
 """
 
+from promask.evaluation.held_out import held_out
 from promask.figures.contours import contour_figure as contours
-from promask.figures.curves import curves
-from promask.figures.film import film
-from promask.figures.histograms import histograms
-from promask.figures.overview import overview
-from promask.figures.probabilities import probabilities
-from promask.figures.reconstructions import reconstructions
-from promask.figures.saving import save_as_both as save
-from promask.figures.variance import variance
-from promask.held_out import held_out
+from promask.figures.images import reconstructions
+from promask.figures.layout import save_as_both as save
+from promask.figures.learning import curves, film, histograms, overview
+from promask.figures.masks import probabilities, variance
 
 __all__ = [
     "contours",

@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from promask.evaluation import outputs, seen
-from promask.figures.picture import picture, white
-from promask.recon import ZERO_FILLED, Reconstruction
-from promask.segmentation.scores import overlap_of
-from promask.tasks import Segmentation
+from promask.evaluation.evaluate import outputs, seen
+from promask.figures.layout import picture, white
+from promask.losses.segmentation import Segmentation
+from promask.recon.base import Reconstruction
+from promask.recon.zero_filled import ZERO_FILLED
+from promask.segmentation.overlap import overlap_of
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Learning the probabilities: the step, the one loop, independent members, and the result."""
+"""Learning a mask: settings, the loop, members, selection, checkpoints and the run that comes of it."""

@@ -1,27 +1,103 @@
-"""The one loop: draw masks, see what they are worth, move the probabilities, project (Algorithm 1)."""
+"""Where a member is between two steps: everything that the next step depends on.
+
+The one loop: draw masks, see what they are worth, move the probabilities, project (Algorithm 1).
+"""
 
 import math
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
-from promask import schedules
-from promask.config import Config
-from promask.fourier import fft_order
-from promask.learning.batches import Samples
+from promask.learners import RULES
+from promask.learners.base import Conditions, Rule
 from promask.learning.checkpoint import Keeper
-from promask.learning.finetuning import Finetuning
-from promask.learning.parts import InParts, said_of, telling_of_memory
-from promask.learning.progress import History, OnStep, Progress
-from promask.learning.randomness import generator
-from promask.learning.standing import ModeWatch, Standing
-from promask.learning.start import Start
-from promask.learning.step import Backpropagated, Differentiate, backpropagate, insert
-from promask.patterns import Pattern
-from promask.projection import project
-from promask.rules import RULES, Conditions
-from promask.tasks import Task
-from promask.types import Spectra, UnitDraws, UnitMask, Units
+from promask.learning.config import Config
+from promask.learning.history import History, OnStep, Progress
+from promask.learning.microbatches import InParts, said_of, telling_of_memory
+from promask.losses.base import Task
+from promask.operators.fourier import fft_order
+from promask.problem.batches import Samples
+from promask.problem.initial import Start
+from promask.problem.objective import Backpropagated, Differentiate, Finetuning, backpropagate, insert
+from promask.sampling import schedules
+from promask.sampling.pattern import Pattern
+from promask.sampling.projection import constrain
+from promask.sampling.straight_through import generator
+from promask.types import Spectra, UnitDraws, Units, fitting
+
+STEADY = 0.002
+"""The share of the mode's units that may still change hands when it is said to change no longer."""
+UNDECIDED = 0.1
+"""The most undecided units, as a share of the mode's, for this to be said: 4 theta (1 - theta), summed."""
+
+
+class ModeWatch:
+    """Looks at the mode every `patience` steps, and tells when it is the same as the last time; 0: never.
+
+    It looks away while many units are undecided: what they will do may turn others.
+    """
+
+    def __init__(self, budget: int, patience: int) -> None:
+        self.budget, self.patience = budget, patience
+        self.last: torch.Tensor | None = None
+
+    def is_steady(self, theta: Units, step: int) -> bool:
+        """Whether at most a share of `STEADY` of the mode's units changed hands since the last look."""
+        if self.patience == 0 or step % self.patience:
+            return False
+        if float((4 * theta * (1 - theta)).sum()) > UNDECIDED * self.budget:
+            self.last = None
+            return False
+        chosen = torch.zeros(theta.numel(), dtype=torch.bool, device=theta.device)
+        chosen[theta.flatten().topk(self.budget).indices] = True
+        last, self.last = self.last, chosen
+        return last is not None and int((chosen & ~last).sum()) <= STEADY * self.budget
+
+
+@dataclass
+class Standing:
+    """The probabilities, and what the rule, the random numbers, the watch and a network that is trained know."""
+
+    theta: Units
+    rule: Rule
+    noise: torch.Generator
+    watch: ModeWatch
+    finetuning: Finetuning | None = None
+    history: History = field(default_factory=History)
+
+    @property
+    def step(self) -> int:
+        """How many steps were made."""
+        return len(self.history.loss)
+
+    def so_far(self) -> Callable[[], dict[str, Any]]:
+        """The state as it is now, for when it is asked for: what takes time is left for then."""
+        theta, rule, noise, last = self.theta, self.rule.state(), self.noise.get_state(), self.watch.last
+        network = None if self.finetuning is None else self.finetuning.state()
+        history = self.history.so_far()
+        return lambda: {
+            "theta": theta,
+            "rule": rule,
+            "noise": noise,
+            "watch": last,
+            "network": network,
+            "history": history(),
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; one that does not fit is a ValueError, a LookupError or a TypeError."""
+        self.theta = fitting(state["theta"], self.theta)
+        if not ((self.theta >= 0) & (self.theta <= 1)).all():
+            raise ValueError("The probabilities of the state are none.")
+        self.rule.resume(state["rule"])
+        self.noise.set_state(state["noise"])
+        self.watch.last = state["watch"]
+        self.history = History.of_state(state["history"])
+        if self.finetuning is not None:
+            self.finetuning.resume(state["network"])
 
 
 def optimise(
@@ -125,13 +201,3 @@ def optimise(
                 on_step(progress)
             keeper.keep(member, now.so_far())
     return now.theta, now.history
-
-
-def constrain(theta: Units, budget: float, always: UnitMask, never: UnitMask) -> Units:
-    """The nearest probabilities within the budget; units that are always acquired take their share of it."""
-    decided = always | never
-    if not decided.any():
-        return project(theta, budget)
-    result = always.to(theta.dtype)
-    result[~decided] = project(theta[~decided], budget - int(always.sum()))
-    return result

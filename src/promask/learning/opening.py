@@ -5,16 +5,21 @@ from typing import Any
 
 import torch
 
-from promask.config import Config
-from promask.data import OnFile, calibrated, channels_seen, choose_part, load, prepared, reading_of
+from promask.data.file_set import OnFile, prepared
+from promask.data.preprocess import channels_seen
+from promask.data.sample_sets import choose_part, reading_of
+from promask.data.sensitivities import calibrated
+from promask.data.sources import load
 from promask.errors import InputError
-from promask.learning.batches import Samples
 from promask.learning.checkpoint import Clock
-from promask.learning.distributed import ALONE, Group, own_device
-from promask.learning.start import Start, starting_probabilities
-from promask.patterns import Pattern
-from promask.recon import Reconstruction
-from promask.tasks import Task, segmentation_in
+from promask.learning.config import Config
+from promask.losses import segmentation_in
+from promask.losses.base import Task
+from promask.problem.batches import Samples
+from promask.problem.initial import Start, starting_probabilities
+from promask.problem.parallel import ALONE, Group, own_device
+from promask.recon.base import Reconstruction
+from promask.sampling.pattern import Pattern
 from promask.types import SampleSet
 
 FEWEST_TO_SPLIT = 4

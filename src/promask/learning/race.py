@@ -14,23 +14,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from promask.config import Config
-from promask.fourier import fft_order
-from promask.learning.batches import Samples
+from promask.learners.shapes import BEYOND, Shapes, Weights, log_energy, shapes
 from promask.learning.checkpoint import Keeper
-from promask.learning.finetuning import Finetuning
-from promask.learning.loop import constrain
-from promask.learning.parts import said_of
-from promask.learning.progress import History, OnStep, Progress
-from promask.learning.randomness import generator
-from promask.learning.shapes import BEYOND, Shapes, Weights, log_energy, shapes
-from promask.learning.start import Start
-from promask.learning.step import backpropagate
-from promask.patterns import Pattern
-from promask.projection import nth_largest
-from promask.rules.rule import fitting
-from promask.tasks import Task
-from promask.types import UnitMask, Units
+from promask.learning.config import Config
+from promask.learning.history import History, OnStep, Progress
+from promask.learning.microbatches import said_of
+from promask.losses.base import Task
+from promask.operators.fourier import fft_order
+from promask.problem.batches import Samples
+from promask.problem.initial import Start
+from promask.problem.objective import Finetuning, backpropagate
+from promask.sampling.pattern import Pattern
+from promask.sampling.projection import constrain, nth_largest
+from promask.sampling.straight_through import generator
+from promask.types import UnitMask, Units, fitting
 
 WIDTH = 0.5
 """Undecided are units whose scores are this close to the last affordable one: as close as shapes are."""

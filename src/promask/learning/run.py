@@ -12,22 +12,16 @@ import torch
 from safetensors.torch import save_model
 from torch import nn
 
-from promask.config import Config
-from promask.distribution import MaskDistribution
+from promask.data.atomic import check_writable, is_temporary, read_array, replacing_folder, save_array, save_text
+from promask.data.sandbox import check_claim
 from promask.errors import InputError, one_line
-from promask.files import (
-    check_writable,
-    is_temporary,
-    read_array,
-    replacing_folder,
-    save_array,
-    save_text,
-)
 from promask.learning.checkpoint import checkpoints_in
-from promask.learning.trajectory import Trajectory
-from promask.limits import check_claim
-from promask.patterns import Pattern
-from promask.recon import RECONSTRUCTIONS, Reconstruction, make_reconstruction, with_settings
+from promask.learning.config import Config
+from promask.learning.history import Trajectory
+from promask.recon import RECONSTRUCTIONS, make_reconstruction, with_settings
+from promask.recon.base import Reconstruction
+from promask.sampling.distribution import MaskDistribution
+from promask.sampling.pattern import Pattern
 from promask.segmentation.network import SegmentationNetwork, is_network
 from promask.types import Mask, Masks, Units
 

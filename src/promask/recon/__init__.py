@@ -8,36 +8,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from promask.errors import InputError
+from promask.recon.base import Reconstruction
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
-from promask.recon.encoding import Encoding, hybrid, over_coils
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier
-from promask.recon.reconstruction import Reconstruction
-from promask.recon.zero_filled import (
-    ZERO_FILLED,
-    RootSumOfSquares,
-    Sense,
-    ZeroFilled,
-    check_settings,
-    zero_filled,
-)
+from promask.recon.zero_filled import ZERO_FILLED, RootSumOfSquares, Sense, ZeroFilled, check_settings, zero_filled
 
 __all__ = [
     "RECONSTRUCTIONS",
     "ZERO_FILLED",
     "CgSense",
     "CompressedSensing",
-    "Encoding",
     "Network",
     "PartialFourier",
     "Reconstruction",
     "RootSumOfSquares",
     "Sense",
     "ZeroFilled",
-    "hybrid",
     "make_reconstruction",
-    "over_coils",
     "settings_of",
     "with_settings",
     "zero_filled",

@@ -6,8 +6,7 @@ from typing import Any
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from promask.recon.conjugate_gradients import conjugate_gradients
-from promask.recon.encoding import Encoding, hybrid, mask_gradient
+from promask.operators.encoding import Encoding, conjugate_gradients, hybrid, mask_gradient
 from promask.recon.zero_filled import UsesMaps
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 

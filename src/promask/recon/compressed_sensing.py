@@ -8,11 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from promask.errors import InputError
-from promask.magnitude import real_product
-from promask.recon.encoding import Encoding, hybrid
-from promask.recon.gradient_step import gradient_step
-from promask.recon.total_variation import smooth_in_pieces
-from promask.recon.wavelets import sparse_in_wavelets
+from promask.operators.encoding import Encoding, gradient_step, hybrid
+from promask.operators.finite_differences import smooth_in_pieces
+from promask.operators.fourier import real_product
+from promask.operators.wavelets import sparse_in_wavelets
 from promask.recon.zero_filled import UsesMaps
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 

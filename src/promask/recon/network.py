@@ -6,9 +6,8 @@ import torch
 from torch import nn
 
 from promask.errors import InputError
-from promask.magnitude import magnitude
-from promask.recon.encoding import Encoding, hybrid
-from promask.recon.gradient_step import gradient_step
+from promask.operators.encoding import Encoding, gradient_step, hybrid
+from promask.operators.fourier import magnitude
 from promask.recon.zero_filled import UsesMaps, zero_filled
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 

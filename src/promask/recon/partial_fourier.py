@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from promask.fourier import space_axes
+from promask.operators.encoding import Encoding, hybrid
+from promask.operators.fourier import space_axes
 from promask.recon.cg_sense import Solver, least_squares
-from promask.recon.encoding import Encoding, hybrid
 from promask.recon.zero_filled import UsesMaps, zero_filled
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from promask.errors import InputError
-from promask.fourier import space_axes
-from promask.recon.encoding import Encoding, combined, mask_gradient
+from promask.operators.encoding import Encoding, combined, mask_gradient
+from promask.operators.fourier import space_axes
 from promask.types import AnyImages, CoilImages, ComplexImages, KspaceMask, Maps, Spectra
 
 

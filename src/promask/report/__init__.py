@@ -1,6 +1,6 @@
-"""The report of a run, and the evidence that it shows."""
+"""The report of a run, the evidence that it shows, and the tables of a comparison."""
 
-from promask.report.evidence import Evidence, OnMask, gather
-from promask.report.html import report_page, write_report
+from promask.report.data import Evidence, OnMask, gather
+from promask.report.page import report_page, write_report
 
 __all__ = ["Evidence", "OnMask", "gather", "report_page", "write_report"]

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from promask.config import EXCHANGE, SHAPE
-from promask.headings import count
+from promask.errors import count
+from promask.learning.config import EXCHANGE, SHAPE
 from promask.learning.run import Run
-from promask.report.evidence import HELD_OUT, LEARNED, OTHER, SAME, SOME, Evidence
+from promask.report.data import HELD_OUT, LEARNED, OTHER, SAME, SOME, Evidence
 
 PLAIN = {
     "energy": "largest energy",

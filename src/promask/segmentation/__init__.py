@@ -1,1 +1,1 @@
-"""Segmentation: classes, the network and its file, losses and scores."""
+"""Segmentation networks: classes, the network and its file, its training, and how well it segments."""

@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from promask.data.atomic import check_writable, replacing
 from promask.errors import InputError, one_line
-from promask.files import check_writable, replacing
 from promask.segmentation.classes import Classes
 from promask.types import Images, Logits
 
@@ -93,7 +93,7 @@ class SegmentationNetwork(nn.Module):
         if KEY not in metadata:
             raise InputError(
                 f"{path} holds weights, but no network of promask: give one of your own to "
-                f"promask.tasks.Segmentation in Python."
+                f"promask.losses.Segmentation in Python."
             )
         return _rebuilt(metadata[KEY], tensors, path)
 

@@ -1,8 +1,17 @@
-"""The HTTP calls of the studio. Errors are JSON: {"error": "one sentence"}."""
+"""How a job goes, as server-sent events: whoever connects gets all that is known, and then what is new.
+
+What can be taken away from a job that is done: the mask in any format, and the whole run.
+
+The HTTP calls of the studio. Errors are JSON: {"error": "one sentence"}.
+"""
 
 import asyncio
+import json
+import tempfile
+import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -12,14 +21,67 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from promask.errors import InputError
-from promask.studio.downloads import mask_file, run_file
-from promask.studio.errors import RefusedError
-from promask.studio.events import watch
-from promask.studio.guard import REPORT_POLICY, Guard, page_policy
-from promask.studio.jobs import DONE, Job
-from promask.studio.page import page
-from promask.studio.settings import Wish
+from promask.export.formats import FORMATS, read_mask, write_mask
+from promask.studio.guard import REPORT_POLICY, Guard, RefusedError, page_policy
+from promask.studio.jobs import DONE, ENDED, Job
+from promask.studio.settings import Wish, page
 from promask.studio.studio import Studio
+
+EVENT_INTERVAL = 0.05
+"""Seconds between two looks at a job."""
+SILENCE = 10.0
+"""Seconds after which something is sent in any case, so that a browser that is gone is noticed."""
+
+
+async def watch(studio: Studio, job: Job) -> AsyncIterator[str]:
+    """The events of a job until it ends; the losses are sent once, everything else as it is now."""
+    last: dict[str, Any] | None = None
+    sent, quiet = 0, 0.0
+    while not studio.closing.is_set():
+        news = studio.jobs.snapshot(job, sent)
+        if (news["losses"], _without_losses(news)) != ([], last):
+            last = _without_losses(news)
+            sent += len(news["losses"])
+            quiet = 0.0
+            yield f"data: {json.dumps(news)}\n\n"
+        elif quiet > SILENCE:
+            quiet = 0.0
+            yield ": still here\n\n"
+        if news["state"] in ENDED and not job.alive:
+            return
+        await asyncio.sleep(EVENT_INTERVAL)
+        quiet += EVENT_INTERVAL
+
+
+def _without_losses(news: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in news.items() if name not in ("losses", "after")}
+
+
+def mask_file(run: Path, to: str) -> tuple[str, bytes]:
+    """The mask of a run folder in a format: a file, or a zip of the files where the format has several."""
+    if to not in FORMATS:
+        raise RefusedError(400, f"Unknown format {to!r}: choose one of {', '.join(FORMATS)}.")
+    with tempfile.TemporaryDirectory(dir=run.parent) as folder:
+        write_mask(read_mask(run), Path(folder) / f"mask{FORMATS[to].suffix}", to)
+        files = sorted(Path(folder).iterdir())
+        if len(files) == 1:
+            return files[0].name, files[0].read_bytes()
+        return f"mask-{to}.zip", _zipped(files, Path(folder), Path(folder) / "mask.zip")
+
+
+def run_file(run: Path) -> tuple[str, bytes]:
+    """The whole run folder in a zip, below its own name."""
+    files = sorted(path for path in run.rglob("*") if path.is_file())
+    with tempfile.TemporaryDirectory(dir=run.parent) as folder:
+        return f"{run.name}.zip", _zipped(files, run.parent, Path(folder) / "run.zip")
+
+
+def _zipped(files: list[Path], root: Path, out: Path) -> bytes:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, file.relative_to(root))
+    return out.read_bytes()
+
 
 HOSTS = ["127.0.0.1", "localhost"]
 """By these names alone is it called: a page elsewhere that gets hold of the address has another one."""

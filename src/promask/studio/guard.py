@@ -1,4 +1,7 @@
-"""Who may talk to the studio: whoever has its token. And what a browser may do with the answers."""
+"""What the server answers when it cannot do what was asked.
+
+Who may talk to the studio: whoever has its token. And what a browser may do with the answers.
+"""
 
 import secrets
 from urllib.parse import parse_qs
@@ -6,6 +9,17 @@ from urllib.parse import parse_qs
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from promask.errors import InputError
+
+
+class RefusedError(InputError):
+    """One sentence for the page, and the HTTP status that goes with it."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
 
 HEADER = b"x-promask-token"
 WRONG_TOKEN = "The token is missing or wrong: open the address that promask studio printed."

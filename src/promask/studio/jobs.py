@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from promask.studio.errors import RefusedError
+from promask.studio.guard import RefusedError
 from promask.studio.learning import Order, learn
 from promask.studio.processes import Surroundings, Worker, sentence_of
 

@@ -1,4 +1,7 @@
-"""What the process of a job does: exactly what `promask learn` does, telling how it goes."""
+"""What is in data that a user picked: numbers, and a picture of the image in the middle.
+
+What the process of a job does: exactly what `promask learn` does, telling how it goes.
+"""
 
 import base64
 import time
@@ -10,12 +13,44 @@ from typing import Any
 
 import torch
 
+from promask.data.sample_sets import choose_part
+from promask.data.sources import load
 from promask.errors import InputWarning
-from promask.fourier import centred
-from promask.learn_and_report import learn_and_report
-from promask.learning.progress import Progress
+from promask.figures.layout import plane, white
+from promask.learning.history import Progress
 from promask.learning.run import Run
+from promask.operators.fourier import centred
+from promask.report.page import grey, shrunk
+from promask.report.pipeline import learn_and_report
 from promask.studio.processes import Say
+from promask.types import Image
+
+LARGEST_PICTURE = 512
+"""Larger pictures have as many pixels as a square of this width."""
+
+
+def describe(data: str, say: Say) -> dict[str, Any]:
+    """Open the data, a DATA string, as `learn` will; only the image in the middle is read in full."""
+    whole = load(data)
+    learned, part = choose_part(whole, None, usual="train")
+    channels, *space = whole.shape
+    groups = set(whole.groups)
+    return {
+        "images": len(whole),
+        "subjects": len(groups) if len(groups) > 1 else None,
+        "channels": channels,
+        "shape": space,
+        "extent": [list(ends) for ends in whole.geometry.extent],
+        "held_out": len(whole) - len(learned) if part != "all" else 0,
+        "picture": picture_of(whole[len(whole) // 2].image),
+    }
+
+
+def picture_of(image: Image) -> str:
+    """An image as a grey PNG in a data: address, its channels combined; of a volume, the plane in the middle."""
+    magnitude = plane(torch.linalg.vector_norm(image, dim=0).float())
+    return grey(shrunk(magnitude, LARGEST_PICTURE**2), white(magnitude))
+
 
 BETWEEN = 0.1
 """Seconds between two pictures of the probabilities."""

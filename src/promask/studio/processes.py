@@ -18,8 +18,8 @@ from typing import Any
 from promask.errors import InputError
 
 PRELOADED = [
-    "promask.learn_and_report",
-    "promask.studio.describing",
+    "promask.report.pipeline",
+    "promask.studio.learning",
     "promask.studio.learning",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",

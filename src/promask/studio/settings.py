@@ -1,19 +1,31 @@
-"""What the page may ask for: a few settings of `promask learn`, and the command line that means the same."""
+"""What the page may ask for: a few settings of `promask learn`, and the command line that means the same.
 
+The page: one HTML document with its style, its scripts and what they must know.
+"""
+
+import html
+import json
+import secrets
 import shlex
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from promask.config import Config
-from promask.data import BUILT_IN
-from promask.data.nifti import split_name
+from promask.data.readers.nifti import split_name
+from promask.data.sources import BUILT_IN
 from promask.errors import InputError
-from promask.patterns import Pattern
+from promask.export.formats import FORMATS
+from promask.learning.config import Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
-from promask.studio.errors import RefusedError
+from promask.report.page import palette
+from promask.sampling.pattern import Pattern
+from promask.studio.guard import RefusedError
+from promask.studio.uploads import ENDINGS, MEGABYTE, MOST_FILES
 
 PATTERNS = ("2d", "1d")
 LOSSES = ("mse", "l1", "ssim")
@@ -112,3 +124,48 @@ def stem_of(data: str) -> str:
     'scan'
     """
     return split_name(Path(data))[0]
+
+
+SCRIPTS = ("calls.js", "theme.js", "canvas.js", "curve.js", "data.js", "settings.js", "job.js")
+"""In the order in which they run; they share their names."""
+
+
+def page(limit: int) -> tuple[str, str]:
+    """The document, and the word that tells its own scripts and styles from any others."""
+    nonce = secrets.token_urlsafe(16)
+    known = json.dumps({**_known(), "limit": limit, "megabytes": limit / MEGABYTE}).replace("<", "\\u003c")
+    scripts = "".join(f'<script nonce="{nonce}">\n{_read(name)}</script>\n' for name in SCRIPTS)
+    text = Template(_read("page.html")).substitute(
+        nonce=nonce,
+        style=_read("style.css"),
+        known=known,
+        scripts=scripts,
+        sets=_options(BUILT_IN),
+        recons=_options(RECONSTRUCTIONS),
+        losses=_options(LOSSES),
+        formats=_options(FORMATS),
+        endings=",".join(ENDINGS),
+        coils=MOST_COILS,
+        version=_version(),
+    )
+    return text, nonce
+
+
+@cache
+def _read(name: str) -> str:
+    return (files("promask.studio") / "page" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _known() -> dict[str, Any]:
+    return {"viridis": palette("viridis").tolist(), "endings": ENDINGS, "mostFiles": MOST_FILES}
+
+
+def _options(names: Any) -> str:
+    return "".join(f'<option value="{html.escape(name)}">{html.escape(name)}</option>' for name in names)
+
+
+def _version() -> str:
+    from promask import __version__
+
+    return __version__

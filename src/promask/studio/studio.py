@@ -9,12 +9,11 @@ from typing import Any
 
 import torch
 
-from promask.data import BUILT_IN
+from promask.data.sources import BUILT_IN
 from promask.studio import processes
-from promask.studio.describing import describe
-from promask.studio.errors import RefusedError
+from promask.studio.guard import RefusedError
 from promask.studio.jobs import AT_ONCE, Job, Jobs
-from promask.studio.learning import Order
+from promask.studio.learning import Order, describe
 from promask.studio.processes import Surroundings, Worker
 from promask.studio.settings import Wish, stem_of
 from promask.studio.uploads import MEGABYTE, Upload, Uploads

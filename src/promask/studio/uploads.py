@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from promask.data import READERS
-from promask.data.nifti import split_name
-from promask.studio.errors import RefusedError
+from promask.data.readers.nifti import split_name
+from promask.data.sources import READERS
+from promask.studio.guard import RefusedError
 
 MEGABYTE = 1_000_000
 ENDINGS = (*READERS, ".hdr")

@@ -1,0 +1,233 @@
+"""DICOM series: the slices of each, in the order of their places in the body."""
+
+import importlib.util
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from promask.data.atomic import Array
+from promask.data.reading import Reading
+from promask.data.sandbox import check_claim, private_name, unpacked, unquoted
+from promask.data.stack import COUNTED, Describe, Pair, Stack, refuse_options_of_arrays
+from promask.errors import InputError
+
+if TYPE_CHECKING:
+    from pydicom import Dataset, FileDataset
+
+SUFFIXES = (".dcm", ".ima", ".dicom")
+INDEX = "DICOMDIR"
+"""The list of the files on a disc, in the same format."""
+HEADER = ("SeriesInstanceUID", "PatientID", "Rows", "Columns", "NumberOfFrames", "InstanceNumber")
+GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel")
+
+
+PIXEL = 24
+"""Bytes that a pixel takes while it is read and scaled, in double precision."""
+
+
+def is_dicom(path: Path) -> bool:
+    """Whether a file is DICOM: by its ending, or if it has none, or a number as in 1.2.840, by its content."""
+    if path.suffix and not path.suffix[1:].isdecimal():
+        return path.suffix.lower() in SUFFIXES
+    if path.name == INDEX:
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(132)[128:] == b"DICM"
+    except OSError:
+        return False
+
+
+def read_dicom(path: Path, reading: Reading) -> Stack:
+    """A single file."""
+    return _stack([_header(path)], reading)
+
+
+def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, Describe]]:
+    """The series in a list of files, each a stack, with one of its files."""
+    series: dict[tuple[str, str | None], list[_Header]] = {}
+    result: list[tuple[Path, Describe]] = []
+    for path in paths:
+        try:
+            header = _header(path)
+        except InputError as error:
+            result.append((path, partial(_raise, error)))
+            continue
+        series.setdefault((header.series, header.patient), []).append(header)
+    return [*((files[0].path, partial(_stack, files, reading)) for files in series.values()), *result]
+
+
+def _raise(error: InputError) -> Stack:
+    raise error
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What is to be known of a file."""
+
+    path: Path
+    series: str
+    patient: str | None
+    shape: tuple[int, int]
+    frames: int
+    grey: bool
+    place: tuple[float, float]
+
+
+def _stack(files: Sequence[_Header], reading: Reading) -> Stack:
+    refuse_options_of_arrays(files[0].path, reading)
+    files = sorted(files, key=lambda file: (file.place, str(file.path)))
+    paths = [file.path for file in files]
+    shapes = {file.shape for file in files}
+    empty = next((file.path for file in files if 0 in file.shape), None)
+    if empty is not None:
+        raise InputError(f"{empty} holds no image.")
+    if len(shapes) > 1:
+        raise InputError(f"The slices of {paths[0]} and of its series have shapes {sorted(shapes)}, not one.")
+    if not all(file.grey for file in files):
+        raise InputError(f"{paths[0]} is a colour image: promask reads grey values.")
+    for file in files:
+        check_claim(file.frames * math.prod(file.shape) * PIXEL, file.path)
+        check_claim(file.frames * COUNTED, file.path)
+    frames = [(file.path, frame) for file in files for frame in range(file.frames)]
+    plane = next(iter(shapes))
+    depth = reading.chosen(len(frames))
+    numbers = range(min(1, len(depth))) if reading.volumes else depth
+
+    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+        values = _planes(frames[number] for number in (depth if reading.volumes else chosen))
+        if reading.volumes:
+            yield np.stack(list(values))[None], None
+        else:
+            yield from ((plane_values[None], None) for plane_values in values)
+
+    return Stack(
+        files=tuple(paths),
+        shape=(1, *((len(depth), *plane) if reading.volumes else plane)),
+        numbers=numbers,
+        read=read,
+        subjects=None if files[0].patient is None else [private_name(files[0].patient)] * len(numbers),
+        variant=f"dicom {list(depth)}",
+    )
+
+
+def _header(path: Path) -> _Header:
+    with _damage(path):
+        import pydicom
+
+        _check_unpacked(path)
+        header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=[*HEADER, *GEOMETRY])
+        return _Header(
+            path=path,
+            series=str(header.get("SeriesInstanceUID") or path.parent),
+            patient=str(header["PatientID"].value) if header.get("PatientID") else None,
+            shape=(int(header.get("Rows") or 0), int(header.get("Columns") or 0)),
+            frames=int(header.get("NumberOfFrames") or 1),
+            grey=int(header.get("SamplesPerPixel") or 1) == 1,
+            place=_place(header),
+        )
+
+
+def _check_unpacked(path: Path) -> None:
+    """Of a file that is compressed as a whole, which pydicom unpacks at once, see first how much comes out."""
+    from pydicom.filereader import _read_file_meta_info, read_preamble
+    from pydicom.uid import DeflatedExplicitVRLittleEndian
+
+    with path.open("rb") as file:
+        read_preamble(file, force=False)
+        if _read_file_meta_info(file).get("TransferSyntaxUID") == DeflatedExplicitVRLittleEndian:
+            for _ in unpacked(file, path, -zlib.MAX_WBITS):
+                pass
+
+
+def _planes(frames: Iterable[tuple[Path, int]]) -> Iterator[Array]:
+    """The pixels of frames; those of one file, which follow each other, are read at once."""
+    last, pixels = None, np.empty(0)
+    for path, frame in frames:
+        if path != last:
+            last, pixels = path, _pixels(path)
+        yield pixels[frame]
+
+
+def _pixels(path: Path) -> Array:
+    """(frame, row, column)."""
+    with _damage(path):
+        import pydicom
+        from pydicom.pixels.processing import apply_rescale
+
+        _check_unpacked(path)
+        dataset = pydicom.dcmread(path)
+        _check_compression(dataset, path)
+        _check_frames(dataset, path)
+        pixels: Array = dataset.pixel_array
+        pixels = pixels if pixels.ndim == 3 else pixels[None]
+        return np.asarray(apply_rescale(pixels, dataset), np.float32)
+
+
+def _check_frames(dataset: "Dataset", path: Path) -> None:
+    """Of compressed frames, which say their size once more, see that it is that of the header before they grow."""
+    if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
+        return
+    from PIL import Image, UnidentifiedImageError
+    from pydicom.encaps import generate_frames
+
+    wanted = (int(dataset.Columns), int(dataset.Rows))
+    for frame in generate_frames(dataset.PixelData, number_of_frames=int(dataset.get("NumberOfFrames") or 1)):
+        try:
+            with Image.open(BytesIO(frame)) as picture:
+                found = picture.size
+        except UnidentifiedImageError:  # run-length encoded, which cannot grow much, or for another decoder
+            continue
+        if found != wanted:
+            raise InputError(
+                f"{path} is damaged: a frame has {found[0]} x {found[1]} pixels, not {wanted[0]} x {wanted[1]}."
+            )
+
+
+def _place(header: "Dataset") -> tuple[float, float]:
+    """Where a slice lies across the slices, or, if the header does not tell, its number in the series."""
+    number = float(header.get("InstanceNumber") or 0)
+    position, orientation = header.get("ImagePositionPatient"), header.get("ImageOrientationPatient")
+    if position is None or orientation is None:
+        return 0.0, number
+    along = np.asarray(orientation, float)
+    return round(float(np.cross(along[:3], along[3:]) @ np.asarray(position, float)), 3), number
+
+
+def _check_compression(dataset: "FileDataset", path: Path) -> None:
+    """Say what is missing, if the pixels are compressed in a way that needs another package."""
+    from pydicom.pixels.decoders.base import get_decoder
+
+    kind = dataset.file_meta.get("TransferSyntaxUID")
+    if kind is None or kind.is_private or not kind.is_transfer_syntax or not kind.is_compressed:
+        return
+    decoder = get_decoder(kind)
+    if not decoder.is_available:
+        missing = "; ".join(decoder.missing_dependencies)
+        raise InputError(f"The pixels of {path} are compressed ({kind.name}), for which pydicom lacks: {missing}.")
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Whatever a broken file makes pydicom say, as one sentence."""
+    if importlib.util.find_spec("pydicom") is None:
+        raise InputError(f"{path} needs pydicom: pip install 'promask[dicom]'.")
+    try:
+        with unquoted():
+            yield
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except Exception as error:  # pydicom raises nearly everything
+        # Its words, and so the error itself, may quote the header.
+        reason = type(error).__name__
+        raise InputError(f"{path} is damaged or of a kind that pydicom cannot read ({reason}).") from None

@@ -1,0 +1,241 @@
+"""The XML header of ISMRMRD, which the files of fastMRI hold as well.
+
+Volumes with two phase encodings, as slices.
+
+ISMRMRD raw data (Inati et al. 2017): the lines of a measurement, put in their places in k-space.
+"""
+
+import math
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.parsers.expat import ParserCreate
+
+import numpy as np
+
+from promask.data.atomic import Array
+from promask.data.readers.hdf5 import opened
+from promask.data.reading import Reading
+from promask.data.sandbox import check_claim
+from promask.data.stack import COMPLEX, Pair, Stack, refuse_options_of_arrays
+from promask.errors import InputError, one_line
+from promask.types import Geometry
+
+if TYPE_CHECKING:
+    import h5py
+
+MOST_DIGITS = 10
+"""Of the numbers of a header; longer ones are taken for none."""
+
+TRAJECTORIES = ("cartesian", "epi", "radial", "goldenangle", "spiral")
+OTHER = "non-standard"
+"""Any other text, which may say anything, and is not repeated."""
+
+
+@dataclass(frozen=True)
+class MrdHeader:
+    """What a header says of the grid of k-space: (readout, phase encoding 1, phase encoding 2)."""
+
+    matrix: tuple[int, int, int]
+    """The encoded matrix; 0 where the header does not tell."""
+    image: tuple[int, int, int]
+    """The matrix of the image; 0 where the header does not tell."""
+    centre: tuple[int, int]
+    """The number of the phase encoding at the centre of k-space, for both of them."""
+    maximum: tuple[int | None, int | None]
+    """The largest number of both phase encodings."""
+    trajectory: str | None
+    """One of `TRAJECTORIES`, or `OTHER`; None if the header does not tell."""
+
+    @staticmethod
+    def parse(text: str | bytes, path: Path) -> "MrdHeader":
+        """From the text of a header; `path` is the file that holds it, for messages."""
+        try:
+            _refuse_entities(text)
+            root = ElementTree.fromstring(text)
+        except Exception as error:  # of which the words may quote the header
+            place = f" at line {error.position[0]}" if isinstance(error, ElementTree.ParseError) else ""
+            raise InputError(f"The header of {path} is damaged{place}: it is no XML.") from None
+
+        def words(*names: str) -> str | None:
+            found = root.findtext("/".join(f"{{*}}{name}" for name in ("encoding", *names)))
+            return None if found is None else found.strip()
+
+        def number(*names: str) -> int | None:
+            text = words(*names)
+            return int(text) if text and text.isdecimal() and len(text) < MOST_DIGITS else None
+
+        def size(space: str) -> tuple[int, int, int]:
+            x, y, z = (number(space, "matrixSize", axis) or 0 for axis in "xyz")
+            return x, y, z
+
+        matrix, trajectory = size("encodedSpace"), words("trajectory")
+        limits = [("encodingLimits", f"kspace_encoding_step_{step}") for step in (1, 2)]
+
+        def centre(step: int) -> int:
+            told = number(*limits[step], "center")
+            return matrix[step + 1] // 2 if told is None else told
+
+        return MrdHeader(
+            matrix=matrix,
+            image=size("reconSpace"),
+            centre=(centre(0), centre(1)),
+            maximum=(number(*limits[0], "maximum"), number(*limits[1], "maximum")),
+            trajectory=trajectory if trajectory in (None, *TRAJECTORIES) else OTHER,
+        )
+
+
+def _refuse_entities(text: str | bytes) -> None:
+    """No header declares anything: what does is made to grow when it is read, or to take in other files."""
+    parser = ParserCreate()
+
+    def declared(*_: Any) -> None:
+        raise ValueError("it declares a document type")
+
+    parser.StartDoctypeDeclHandler = declared
+    parser.Parse(text, True)
+
+
+def slices_of_encoded_volume(kspace: Array) -> Array:
+    """K-space (..., x, y, z) of a volume to the k-space (..., x, y) of its slices, along the last axis."""
+    shifted = np.fft.ifftshift(kspace, axes=-1)
+    return np.fft.fftshift(np.fft.ifft(shifted, axis=-1, norm="ortho"), axes=-1).astype(np.complex64)
+
+
+NOT_IMAGING = (19, 20, 23, 24, 26, 27, 28, 29, 30, 31)
+"""Flags of lines that are not part of the image: noise, calibration, navigators and so on."""
+REVERSE = 22
+"""The flag of lines that were read from right to left."""
+SAMPLE = ("repetition", "phase", "contrast", "set", "slice")
+"""The counters that tell samples from each other; averages are averaged."""
+
+
+def is_ismrmrd(file: "h5py.File") -> bool:
+    """Whether a file holds a measurement."""
+    return any(_is_measurement(item) for item in file.values())
+
+
+def read_ismrmrd(path: Path, reading: Reading) -> Stack:
+    """Every slice, contrast and repetition is a sample with its coils: (coil, readout, phase encoding)."""
+    refuse_options_of_arrays(path, reading)
+    with opened(path) as file:
+        group = next(name for name, item in file.items() if _is_measurement(item))
+    with opened(path, f"{group}/xml", (f"{group}/data", "head")) as file:
+        header = MrdHeader.parse(file[group]["xml"][0], path)
+        heads = file[group]["data"]["head"]
+    if header.trajectory not in (None, "cartesian"):
+        raise InputError(
+            f"{path} has a {one_line(header.trajectory)} trajectory: promask reads Cartesian k-space."
+        )
+    try:
+        chosen = np.flatnonzero(~_has_flag(heads["flags"], NOT_IMAGING))
+        if not len(chosen):
+            raise InputError(f"{path} holds no lines of an image.")
+        lines = _Lines(path, group, header, heads[chosen], chosen)
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise InputError(f"{path} is damaged: the heads of its lines are not those of ISMRMRD.") from error
+    depth = 1 if reading.volumes else lines.shape[2]
+    numbers = reading.chosen(len(lines.samples) * depth)
+    axes = 3 if reading.volumes else 2
+
+    def read(wanted: Sequence[int]) -> Iterator[Pair]:
+        last, kspace = -1, np.empty(0)
+        for number in wanted:
+            if number // depth != last:
+                last = number // depth
+                kspace = lines.sample(last)
+                if not reading.volumes:
+                    kspace = slices_of_encoded_volume(kspace) if lines.shape[2] > 1 else kspace
+            yield (kspace if reading.volumes else kspace[..., number % depth]), None
+
+    region = tuple(min(n, wanted or n) for n, wanted in zip(lines.shape, header.image, strict=True))[:axes]
+    space = lines.shape[:axes]
+    return Stack(
+        files=(path,),
+        shape=(lines.coils, *space),
+        numbers=numbers,
+        read=read,
+        holds_kspace=True,
+        geometry=Geometry(lines.extent[:axes], region if region != space else ()),
+        variant="ismrmrd",
+    )
+
+
+class _Lines:
+    """The lines of a measurement, and their places on the grid (readout, phase encoding 1, phase encoding 2)."""
+
+    def __init__(self, path: Path, group: str, header: MrdHeader, heads: Array, rows: Array) -> None:
+        self.path, self.group, self.rows, self.heads = path, group, rows, heads
+        self.reversed = _has_flag(heads["flags"], (REVERSE,))
+        counters = heads["idx"]
+        keys = np.stack([counters[name] for name in SAMPLE], axis=1)
+        self.samples, self.sample_of = np.unique(keys, axis=0, return_inverse=True)
+        self.sample_of = self.sample_of.reshape(-1)
+        self.coils = int(heads["active_channels"].max())
+        self.shape = header.matrix
+        # A sample is put together in memory, then transformed.
+        check_claim(self.coils * math.prod(self.shape) * COMPLEX, path)
+        width, depth = self.shape[1:]
+        self.places = np.stack(
+            [
+                counters["kspace_encode_step_1"].astype(int) - header.centre[0] + width // 2,
+                counters["kspace_encode_step_2"].astype(int) - header.centre[1] + depth // 2,
+            ],
+            axis=1,
+        )
+        lengths = heads["number_of_samples"].astype(int) - heads["discard_pre"] - heads["discard_post"]
+        starts = self.shape[0] // 2 - (heads["center_sample"].astype(int) - heads["discard_pre"])
+        fits = (starts == starts[0]) & (lengths == lengths[0]) & (heads["active_channels"] == self.coils)
+        ends = np.array([self.shape[0], width, depth])
+        inside = (self.places >= 0).all() and (self.places < ends[1:]).all()
+        if not (fits.all() and inside and starts[0] >= 0 and starts[0] + lengths[0] <= self.shape[0]):
+            raise InputError(f"The lines of {path} do not fit the matrix {list(self.shape)} of its header.")
+        covered = [(int(starts[0]), int(starts[0] + lengths[0]))]
+        covered += [
+            (int(low), int(high) + 1) for low, high in zip(self.places.min(0), self.places.max(0), strict=True)
+        ]
+        self.extent = tuple(covered)
+        self._check_complete()
+
+    def sample(self, index: int) -> Array:
+        """The k-space of a sample, (coil, readout, phase encoding 1, phase encoding 2), averages averaged."""
+        kspace = np.zeros((self.coils, *self.shape), np.complex64)
+        count = np.zeros(self.shape[1:], np.float32)
+        (start, stop), *_ = self.extent
+        with opened(self.path, f"{self.group}/data") as file:
+            data = file[self.group]["data"]
+            for line in np.flatnonzero(self.sample_of == index):
+                head = self.heads[line]
+                values = np.asarray(data[self.rows[line]]["data"], np.float32).view(np.complex64)
+                values = values.reshape(self.coils, -1)
+                values = values[:, head["discard_pre"] : values.shape[1] - head["discard_post"]]
+                if self.reversed[line]:
+                    values = values[:, ::-1]
+                place = tuple(self.places[line])
+                kspace[:, start:stop, place[0], place[1]] += values
+                count[place] += 1
+        return kspace / np.maximum(count, 1)
+
+    def _check_complete(self) -> None:
+        _, (first, last), (bottom, top) = self.extent
+        wanted = (last - first) * (top - bottom)
+        for index in range(len(self.samples)):
+            found = np.unique(self.places[self.sample_of == index], axis=0)
+            if len(found) != wanted:
+                raise InputError(
+                    f"{self.path} is undersampled: its image {index} has {len(found)} of {wanted} lines; "
+                    f"masks need full k-space."
+                )
+
+
+def _is_measurement(item: Any) -> bool:
+    return hasattr(item, "keys") and {"xml", "data"} <= set(item.keys())
+
+
+def _has_flag(flags: Array, numbers: Sequence[int]) -> Array:
+    wanted = sum(1 << (number - 1) for number in numbers)
+    return (flags.astype(np.uint64) & np.uint64(wanted)) != 0

@@ -1,0 +1,118 @@
+"""NumPy's own files: .npy, and .npz, read as a stream."""
+
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from promask.data.atomic import Array, numpy_file
+from promask.data.readers.arrays import LazyArray, stack_of_arrays
+from promask.data.reading import Reading
+from promask.data.sandbox import check_claim
+from promask.data.stack import Stack
+from promask.errors import InputError
+
+
+def read_npy(path: Path, reading: Reading) -> Stack:
+    """Images, or with `--holds kspace` k-space, in a .npy file."""
+    return stack_of_arrays(array_of_npy(path), path, reading)
+
+
+def array_of_npy(path: Path) -> dict[str, LazyArray]:
+    """The only array of a .npy file, which is open only while it is read: there may be thousands of them."""
+    with numpy_file(path), path.open("rb") as stream:
+        if stream.read(2) == b"PK":
+            raise InputError(f"{path} is an archive of arrays: give it the ending .npz.")
+        stream.seek(0)
+        shape, _, dtype = _header(stream)
+        if dtype.hasobject:
+            raise ValueError("objects are not read")
+        if path.stat().st_size < stream.tell() + math.prod(shape) * dtype.itemsize:
+            raise EOFError
+        stream.seek(0)
+        found = _lazy(path, stream, lambda: path.open("rb"))
+    return {"array": replace(found, whole=lambda: _mapped(path))}
+
+
+def _mapped(path: Path) -> Array:
+    with numpy_file(path):
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
+
+
+def read_npz(path: Path, reading: Reading) -> Stack:
+    """Images (`image`) or centred k-space (`kspace`) in a .npz file, with `label`, `subject` or `slice_id`."""
+    return stack_of_arrays(arrays_of_npz(path), path, reading)
+
+
+def arrays_of_npz(path: Path) -> dict[str, LazyArray]:
+    """The arrays of a .npz file by name."""
+    with numpy_file(path), path.open("rb") as file:
+        if file.read(6) == b"\x93NUMPY":
+            raise InputError(f"{path} is a single array: give it the ending .npy.")
+        with zipfile.ZipFile(file) as archive:
+            return {
+                name.removesuffix(".npy"): _member(path, archive, name)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
+    about = archive.getinfo(name)
+    if about.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise InputError(f"{path} is compressed in a way that NumPy does not use: save it with numpy.savez.")
+    check_claim(about.file_size, path)  # no more than this is ever unpacked
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
+            yield stream
+
+    with archive.open(about) as stream:
+        found = _lazy(path, stream, opened)
+    if math.prod(found.shape) * found.dtype.itemsize > about.file_size:
+        raise EOFError
+    return found
+
+
+def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[Any]]) -> LazyArray:
+    """The array whose header comes next in a stream; its values are read from the same one, opened again."""
+    shape, fortran_order, dtype = _header(stream)
+
+    def whole() -> Array:
+        with numpy_file(path), opened() as stream:
+            array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+            return array
+
+    def rows(indices: Sequence[int]) -> Iterator[Array]:
+        if fortran_order:
+            array = whole()
+            yield from (array[index] for index in indices)
+            return
+        with numpy_file(path), opened() as stream:
+            _header(stream)
+            first, length = stream.tell(), math.prod(shape[1:]) * dtype.itemsize
+            for index in indices:
+                stream.seek(first + index * length)
+                yield np.frombuffer(_read_exactly(stream, length), dtype).reshape(shape[1:])
+
+    return LazyArray(shape, dtype, rows, whole)
+
+
+def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)
+
+
+def _read_exactly(stream: Any, length: int) -> bytes:
+    content = stream.read(length)
+    if len(content) != length:
+        raise EOFError
+    return content

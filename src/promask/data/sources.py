@@ -1,0 +1,200 @@
+"""HDF5 files: arrays by name, or the layouts of fastMRI and of ISMRMRD.
+
+Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from promask.data.arrays import from_dataset, from_images, from_kspace
+from promask.data.builtin.brain import brain, head
+from promask.data.builtin.cardiac import cardiac
+from promask.data.builtin.knee import knee
+from promask.data.builtin.phantom import Anatomy
+from promask.data.file_set import FileSet, OnFile, prepared, usable
+from promask.data.folder import FileReader, read_folder
+from promask.data.preprocess import Acquired, acquired, adapted, channels_seen, stacked
+from promask.data.readers.acdc import acdc
+from promask.data.readers.arrays import stack_of_arrays
+from promask.data.readers.bart import bart_file, describe_bart
+from promask.data.readers.brats import brats
+from promask.data.readers.dicom import is_dicom, read_dicom
+from promask.data.readers.fastmri import fastmri, fastmri_plus, is_fastmri, read_fastmri_file
+from promask.data.readers.hdf5 import arrays_of, opened
+from promask.data.readers.ismrmrd import is_ismrmrd, read_ismrmrd
+from promask.data.readers.matlab import describe_mat
+from promask.data.readers.nifti import read_nifti, split_name
+from promask.data.readers.numpy import read_npy, read_npz
+from promask.data.reading import Reading
+from promask.data.sample_sets import OTHER_PART, PARTS, ArraySet, Subset, choose_part, reading_of
+from promask.data.sensitivities import calibrated, espirit_maps, with_maps
+from promask.data.simulate import simulated_maps
+from promask.data.stack import Describe, Stack
+from promask.errors import InputError
+from promask.types import SampleSet
+
+
+def read_hdf5(path: Path, reading: Reading) -> Stack:
+    """`image` or `kspace` with `label` and `subject`, as in a .npz file; or a file of fastMRI or ISMRMRD."""
+    with opened(path) as file:
+        raw, measured = is_fastmri(file), is_ismrmrd(file)
+    if raw and reading.array is None:
+        return read_fastmri_file(path, reading)
+    if measured:
+        return read_ismrmrd(path, reading)
+    return stack_of_arrays(arrays_of(path), path, reading)
+
+
+__all__ = [
+    "BUILT_IN",
+    "COLLECTIONS",
+    "OTHER_PART",
+    "PARTS",
+    "READERS",
+    "Acquired",
+    "ArraySet",
+    "OnFile",
+    "Subset",
+    "absolute",
+    "acquired",
+    "calibrated",
+    "channels_seen",
+    "choose_part",
+    "espirit_maps",
+    "from_images",
+    "from_kspace",
+    "load",
+    "prepared",
+    "reading_of",
+    "simulated_maps",
+    "stacked",
+    "with_maps",
+]
+
+
+@functools.cache
+def _made(anatomy: Callable[..., Anatomy], phase: bool) -> Anatomy:
+    """A procedural anatomy, which takes seconds to make, and is made once."""
+    return anatomy(phase=phase)
+
+
+def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., ArraySet]:
+    def build(volumes: bool = False, phase: bool = False) -> ArraySet:
+        if volumes:
+            raise InputError(f"The built-in {name} has slices only: leave out the volumes.")
+        made = _made(anatomy, phase)
+        return from_images(made.image.copy(), made.label.copy(), made.subject, name=name)
+
+    return build
+
+
+BUILT_IN: Mapping[str, Callable[..., ArraySet]] = {
+    "brain": brain,
+    "head": head,
+    "cardiac": _procedural(cardiac, "cardiac"),
+    "knee": _procedural(knee, "knee"),
+}
+COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[Describe]]] = {
+    "acdc": acdc,
+    "brats": brats,
+    "fastmri": fastmri,
+    "fastmri+": fastmri_plus,
+}
+"""Data sets with a layout of their own: `acdc:ROOT` and so on."""
+READERS: Mapping[str, FileReader] = {
+    ".npz": read_npz,
+    ".npy": read_npy,
+    ".mat": describe_mat,
+    ".h5": read_hdf5,
+    ".hdf5": read_hdf5,
+    ".mrd": read_hdf5,
+    ".nii": read_nifti,
+    ".nii.gz": read_nifti,
+    ".cfl": describe_bart,
+    ".dcm": read_dicom,
+    ".ima": read_dicom,
+}
+
+
+def load(data: Any, reading: Reading = Reading()) -> SampleSet:
+    """A data set from whatever a user has: a DATA string, a path, an array, a tensor or a torch Dataset.
+
+    A built-in name may be followed by `+phase`. Of files only the headers are read; see `prepared`.
+
+    >>> load(torch.rand(3, 16, 16)).shape
+    (1, 16, 16)
+    """
+    if isinstance(data, str | Path):
+        return _from_text(str(data), reading)
+    if isinstance(data, SampleSet):
+        _check_same_reading(data, reading)
+        return data
+    if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
+        if reading.holds != "kspace":
+            return adapted(from_images(data, volumes=reading.volumes), reading)
+        made = from_kspace(data, volumes=reading.volumes)
+        if reading.kspace == "emulated":
+            made = replace(made, images=torch.linalg.vector_norm(made.images, dim=1, keepdim=True))
+        return adapted(made, reading)
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return from_dataset(data, reading)
+    raise InputError(f"Cannot take data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
+
+
+def _from_text(text: str, reading: Reading) -> SampleSet:
+    name, _, option = text.partition("+")
+    if name in BUILT_IN and option in ("", "phase"):
+        if reading.array or reading.holds or reading.plane:
+            raise InputError(f"{text} is built in: leave out --array, --holds and --plane.")
+        return adapted(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
+    collection, _, root = text.partition(":")
+    if collection in COLLECTIONS and root:
+        if not Path(root).is_dir():
+            raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
+        return FileSet(usable(COLLECTIONS[collection](Path(root), reading), reading), reading, text)
+    path = bart_file(text)
+    if not path.exists():
+        collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
+        raise InputError(
+            f"{text} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); folders and {collections} "
+            f"are read, too."
+        )
+    if not (path.is_dir() or path.is_file()):  # a pipe, from which nothing may ever come
+        raise InputError(f"{text} is neither a file nor a folder: promask cannot read data from there.")
+    if path.is_dir():
+        return FileSet(usable(read_folder(path, reading, READERS), reading), reading, text)
+    suffix = ".dcm" if is_dicom(path) else split_name(path)[1].lower()
+    if suffix not in READERS:
+        raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
+    return FileSet(usable([functools.partial(READERS[suffix], path, reading)], reading), reading, text)
+
+
+def absolute(data: Any) -> Any:
+    """The same data for a process in another folder: a file or folder by its whole path, all else as it is.
+
+    >>> absolute("brain"), absolute("acdc:/scans")
+    ('brain', 'acdc:/scans')
+    """
+    if not isinstance(data, str | Path) or str(data).partition("+")[0] in BUILT_IN:
+        return data
+    collection, _, root = str(data).partition(":")
+    if collection in COLLECTIONS and root:
+        return f"{collection}:{Path(root).absolute()}"
+    return str(Path(data).absolute())
+
+
+def _check_same_reading(data: SampleSet, reading: Reading) -> None:
+    """Refuse settings that would have no effect, because the data were loaded before."""
+    loaded, usual = reading_of(data), Reading()
+    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
+        wanted = getattr(reading, name)
+        if wanted not in (getattr(usual, name), getattr(loaded, name)):
+            raise InputError(
+                f"{data.name} was loaded with {name} {getattr(loaded, name)}, and cannot be read with {wanted} "
+                f"now: give the settings to promask.data.load."
+            )

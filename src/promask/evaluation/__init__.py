@@ -1,0 +1,1 @@
+"""How good masks are: metrics, comparisons of methods, stability, and their tables."""

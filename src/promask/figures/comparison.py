@@ -1,0 +1,246 @@
+"""A comparison as figures, each a function that returns a matplotlib figure.
+
+What the network of a comparison finds with each mask, as contours (the paper's Figure 10).
+
+The picture of a run's stability: images above, k-space below (cf. the paper's Figures 5 to 7).
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from promask.evaluation.cells import Comparison, Scores
+from promask.evaluation.evaluate import achieved_acceleration, full_images
+from promask.evaluation.measures import Metric
+from promask.evaluation.stability import Stability
+from promask.evaluation.tables import factor
+from promask.figures.contours import Outlined, outline_grid, outlined
+from promask.figures.images import reconstructed
+from promask.figures.layout import GAP, MAGNITUDE, MASK, Grid, height_for, in_decibels, padding_of, picture, white
+from promask.losses.segmentation import Segmentation
+from promask.operators.fourier import space_axes, to_kspace
+from promask.recon.base import Reconstruction
+from promask.recon.zero_filled import ZERO_FILLED
+from promask.types import Mask, SampleSet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEARNED_COLOURS = ("#c8102e", "#f28e2b", "#7b2d8b", "#e377c2")
+OTHER_COLOURS = (
+    "#4e79a7",
+    "#59a14f",
+    "#8c6d4f",
+    "#76b7b2",
+    "#9c89b8",
+    "#b0a23c",
+    "#6b6b6b",
+    "#5b8c8a",
+    "#a0cbe8",
+    "#b5b5b5",
+)
+MARKERS = "osD^vP<X>pd"
+FULL_LINE: Mapping[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}
+
+
+def quality_over_acceleration(comparison: Comparison) -> "Figure":
+    """A panel for each metric that is defined: a line for each method, with one standard deviation over masks.
+
+    Metrics of a group share a row; the fully sampled images, if they have a quality, are a dashed line.
+    """
+    from matplotlib.figure import Figure
+
+    told = {name: metric for name, metric in comparison.measure.own.items() if comparison.is_told(name)}
+    groups = list(dict.fromkeys(metric.group for metric in told.values()))
+    rows = [[name for name, metric in told.items() if metric.group == group] for group in groups]
+    columns = max(map(len, rows))
+    height = max(3.6 * len(rows), 0.8 + 0.21 * len(comparison.methods))
+    figure = Figure(figsize=(3.7 * columns + 1.8, height), layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    styles = line_styles(comparison)
+    for row, names in zip(grid, rows, strict=True):
+        for axes, name in zip(row, names, strict=False):
+            _panel(axes, comparison, name, told[name], styles)
+        for axes in row[len(names) :]:
+            axes.remove()
+    lines = {line.get_label(): line for axes in figure.axes for line in axes.lines}
+    first = [comparison.full.method] if comparison.full else []
+    handles = [lines[method] for method in (*first, *comparison.methods) if method in lines]
+    figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9, handlelength=3)
+    return figure
+
+
+def _panel(
+    axes: "Axes", comparison: Comparison, name: str, metric: Metric, styles: Mapping[str, Mapping[str, Any]]
+) -> None:
+    if comparison.full is not None:
+        axes.axhline(comparison.full.mean(name), label=comparison.full.method, **FULL_LINE)
+    for method, style in styles.items():
+        _line(axes, [row for row in comparison.scores if row.method == method], name, style)
+    more = metric.sign > 0
+    axes.set_title(f"{metric.title} {'↑' if more else '↓'}", fontsize=11)
+    axes.set_yscale("linear" if more else "log")
+    _acceleration_axis(axes, comparison.accelerations)
+
+
+def line_styles(comparison: Comparison) -> dict[str, dict[str, Any]]:
+    """Of each method: promask strong and on top, others muted; dashed if only one axis is free."""
+    styles: dict[str, dict[str, Any]] = {}
+    free = {row.method: row.free for row in comparison.scores}
+    for learned in (True, False):
+        names = dict.fromkeys(row.method for row in comparison.scores if row.is_promask == learned)
+        colours = LEARNED_COLOURS if learned else OTHER_COLOURS
+        for place, method in enumerate(sorted(names, key="promask".__ne__)):
+            styles[method] = {
+                "color": colours[place % len(colours)],
+                "marker": MARKERS[place % len(MARKERS)],
+                "linestyle": "--" if free[method] == 1 else "-",
+                "linewidth": 2.6 if learned else 1.3,
+                "markersize": 6 if learned else 4.5,
+                "zorder": 3 + learned + (method == "promask"),
+            }
+    return {method: styles[method] for method in comparison.methods}
+
+
+def _line(axes: "Axes", rows: list[Scores], metric: str, style: Mapping[str, Any]) -> None:
+    rows = sorted((row for row in rows if np.isfinite(row.mean(metric))), key=lambda row: np.mean(row.achieved))
+    if not rows:
+        return
+    at = np.array([np.mean(row.achieved) for row in rows])
+    means = np.array([row.mean(metric) for row in rows])
+    spreads = np.array([row.spread(metric) for row in rows])
+    axes.plot(at, means, label=rows[0].method, **style)
+    if spreads.any():
+        low, high = means - spreads, means + spreads
+        axes.fill_between(at, low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=style["zorder"] - 2)
+        if len(rows) == 1:
+            axes.vlines(at, low, high, color=style["color"])
+
+
+def _acceleration_axis(axes: "Axes", accelerations: list[float]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(accelerations, [factor(acceleration) for acceleration in accelerations])
+    axes.set_xticks([], minor=True)
+    if len(accelerations) == 1:
+        axes.set_xlim(accelerations[0] / 2, accelerations[0] * 2)
+    axes.set_xlabel("achieved acceleration")
+    axes.grid(color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+PICTURE = 1.5
+"""The height of a picture, in inches."""
+BETWEEN = 0.22
+"""Between two accelerations."""
+
+
+def picture_grid(
+    masks: Mapping[str, Mapping[float, Mask]],
+    data: SampleSet,
+    index: int,
+    convention: str = "paper",
+    recon: Reconstruction = ZERO_FILLED,
+) -> "Figure":
+    """One image reconstructed with every mask, and the mask beside it, as in Figure 8 of the paper.
+
+    `masks` holds those of each method by acceleration. Methods are rows, below the fully sampled image and its
+    k-space; accelerations are columns. The quality is that of this image alone.
+    """
+    accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
+    space, extent = data.shape[1:], data.geometry.extent
+    target = full_images(data, range(index, index + 1), recon)[0, 0]
+    kspace = in_decibels(to_kspace(data[index].image[0], space_axes(len(space))))
+    padding = padding_of(space, extent)
+    window: dict[str, Any] = {"cmap": MAGNITUDE, "vmin": 0, "vmax": white(target)}
+    pair = [PICTURE**2 / height_for(PICTURE, shape) for shape in (target.shape, space)]
+    rows = 1 + len(masks)
+    grid = Grid.of(
+        pair * len(accelerations), [PICTURE] * rows, [1] * rows, gaps=[GAP, BETWEEN] * len(accelerations)
+    )
+    for place, acceleration in enumerate(accelerations):
+        column = 2 * place
+        grid.name_column(column, factor(acceleration), span=2)
+        grid.show(0, column, target, "fully sampled", **window)
+        grid.show(0, column + 1, kspace, "its k-space (log)", padding, cmap=MAGNITUDE)
+        for row, of_method in enumerate(masks.values(), start=1):
+            if acceleration in of_method:
+                mask = of_method[acceleration]
+                found = reconstructed(mask, data, index, recon, convention)
+                grid.show(row, column, found.image[0, 0], found.caption("   "), **window)
+                achieved = f"x{achieved_acceleration(mask, extent):.4g}"
+                grid.show(row, column + 1, mask, achieved, padding, cmap=MASK, vmin=0, vmax=1)
+    for row, method in enumerate(masks, start=1):
+        grid.name_row(row, method)
+    return grid.figure
+
+
+def contour_grid(
+    masks: Mapping[str, Mapping[float, Mask]],
+    task: Segmentation,
+    data: SampleSet,
+    index: int,
+    recon: Reconstruction = ZERO_FILLED,
+) -> "Figure":
+    """One image: methods are rows, below the fully sampled image, and accelerations are columns.
+
+    `masks` holds those of each method by acceleration. The Dice is that of this image alone.
+    """
+    accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
+    full = outlined(task, data, index, None, recon)
+    rows: dict[str, dict[str, Outlined]] = {"fully sampled": {factor(x): full for x in accelerations}}
+    for method, of_method in masks.items():
+        rows[method] = {factor(x): outlined(task, data, index, mask, recon) for x, mask in of_method.items()}
+    return outline_grid(rows, task)
+
+
+def stability_figure(result: Stability) -> "Figure":
+    """The truth, the mode, a random mask of the same budget, and what varies: four columns."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    shown, run = result.shown, result.run
+    height, width = shown.target.shape[-2:]
+    size = 14.5, 1 + 2 * 3.3 * min(max(height / width, 0.5), 1.6)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
+    images, kspace = figure.subplots(2, 4)
+    window: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": float(shown.target[0].max())}
+    of_mode, of_random = (f"{value:.2f} dB" for value in shown.psnr)
+    picture(images[0], shown.target[0], "Fully sampled", **window)
+    picture(images[1], shown.of_mode[0], f"With the mode: {of_mode}", **window)
+    picture(images[2], shown.of_random[0], f"With a random mask: {of_random}", **window)
+    _spread(images[3], 100 * shown.pixel_std[0], f"Pixels over {result.draws} random masks", " (% of the maximum)")
+
+    if run.mask.ndim > 2:
+        images[0].set_xlabel("the plane through the centre")
+
+    distribution = run.distribution
+    units = f"{distribution.budget} of {distribution.pattern.units} units"
+    picture(kspace[0], distribution.mean(), "Probabilities, from 0 to 1", cmap="viridis", vmin=0, vmax=1)
+    picture(kspace[1], run.mask, f"Mode: {units}", cmap="gray", vmin=0, vmax=1)
+    picture(kspace[2], shown.random_mask, f"Random mask: {units}", cmap="gray", vmin=0, vmax=1)
+    if result.agreement is None:
+        kspace[3].set_axis_off()
+        note = (
+            f"The mask of {run.about['plain']}:\nnothing to disagree on"
+            if run.about.get("plain")
+            else "One member:\nlearn with --members 10\nto see how far they agree"
+        )
+        kspace[3].text(0.5, 0.5, note, ha="center", va="center", fontsize=11, color="gray")
+    else:
+        over_members = distribution.pattern.expand(run.variance.sqrt())
+        _spread(kspace[3], over_members, f"Probabilities over {result.agreement.members} members", "")
+    return figure
+
+
+def _spread(axes: "Axes", values: torch.Tensor, of: str, unit: str) -> None:
+    """A map of standard deviations, with its scale; what never varies is dark."""
+    picture(axes, values, of, cmap="magma", vmin=0, vmax=float(values.max()) or 1)
+    bar = axes.figure.colorbar(axes.images[0], cax=axes.inset_axes((1.03, 0, 0.04, 1)))
+    bar.set_label(f"standard deviation{unit}", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    bar.outline.set_edgecolor("lightgray")

@@ -1,0 +1,383 @@
+"""The way of a run: its probabilities at a few steps, and the mask that each would give.
+
+Learning as a strip of film, as in Figure 1 of the paper.
+
+How the probabilities spread over the phases of learning, as in Figure 2 of the paper.
+
+Sparsity and quality over the steps of learning, as in Figure 3 of the paper.
+
+The picture of a run: probabilities, mask and learning curves.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from promask.data.sample_sets import Subset
+from promask.errors import InputError
+from promask.evaluation.evaluate import evaluate
+from promask.evaluation.held_out import check_index, check_shape, held_out
+from promask.figures.images import reconstructed
+from promask.figures.layout import (
+    MAGNITUDE,
+    MASK,
+    NAME,
+    PAGE,
+    PROBABILITY,
+    SPREAD,
+    TEXT,
+    Grid,
+    height_for,
+    picture,
+    white,
+    width_of,
+)
+from promask.learning.config import SHAPE
+from promask.learning.run import Run
+from promask.recon.base import Reconstruction
+from promask.sampling.distribution import MaskDistribution
+from promask.sampling.pattern import Pattern
+from promask.types import Mask, SampleSet, Units
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The first member after a step; step 0 is the start."""
+
+    step: int
+    probabilities: Units
+    pattern: Pattern
+    allowed: float
+    """What the probabilities may sum to: the annealed budget."""
+
+    @property
+    def units(self) -> int:
+        """How many units the mask has: what the probabilities sum to, within the budget."""
+        wanted = round(float(self.probabilities.double().sum()))
+        return max(1, min(wanted, math.floor(self.allowed + 1e-6)))
+
+    @property
+    def mask(self) -> Mask:
+        """The most probable mask of so many units."""
+        return self.pattern.expand(self.pattern.largest(self.probabilities, self.units))
+
+    @property
+    def acceleration(self) -> float:
+        """All units over those of the mask."""
+        return self.pattern.units / self.units
+
+
+def moments(run: Run) -> list[Moment]:
+    """All moments that the run kept, from the start to the end."""
+    if run.trajectory is None:
+        raise InputError(
+            "The run kept no probabilities on its way (trajectory.npy), as older versions did not, and volumes of "
+            "very many units do not: learn it again."
+        )
+    budgets: Sequence[float] = run.history["budget"]
+    pattern = run.distribution.pattern
+    kept = zip(run.trajectory.steps, run.trajectory.probabilities, strict=True)
+    return [
+        Moment(step, theta, pattern, budgets[max(step, 1) - 1])  # the start: within the budget of the first step
+        for step, theta in kept
+    ]
+
+
+def spread_out(items: Sequence[Item], count: int) -> list[Item]:
+    """At most so many of the items, the first and the last among them, at nearly equal distances.
+
+    >>> spread_out(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    places = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
+    return [items[place] for place in places]
+
+
+def phases(run: Run) -> dict[str, tuple[float, float]]:
+    """First and last step of each phase, by its name, as in Figure 3; none where nothing is annealed."""
+    config = run.config
+    if config.annealing == "none":
+        return {}
+    first, last = config.exploration * config.steps, (1 - config.exploitation) * config.steps
+    return {
+        "exploration": (0.0, first),
+        "constraining": (first, last),
+        "exploitation": (last, float(config.steps)),
+    }
+
+
+def told_of(run: Run) -> str:
+    """What one must know of the moments of a run: whose they are, and whether its mask came from them."""
+    members, plain = run.config.members, run.about.get("plain")
+    notes = [f"The first of {members} members."] if members > 1 else []
+    notes += [f"The run ended with the plain mask {plain!r}, which was better."] if plain else []
+    return " ".join(notes)
+
+
+FRAMES = 6
+
+
+def film(
+    run: Run,
+    data: SampleSet | None = None,
+    index: int | None = None,
+    frames: int = FRAMES,
+    recon: Reconstruction | None = None,
+) -> "Figure":
+    """Moments of the first member, from the start to the end; at the right, the fully sampled image.
+
+    Above, one image reconstructed with the most probable mask of the moment: of as many units as the probabilities
+    sum to. Below, the probabilities. The image is by default the middle one of those that the run did not see.
+    """
+    shown = spread_out(moments(run), max(frames, 2))
+    recon = recon or run.reconstruction()
+    data = held_out(run, recon=recon) if data is None else data
+    check_shape(run, data)
+    index = check_index(len(data) // 2 if index is None else index, data)
+    pattern = run.distribution.pattern
+    padding = pattern.expand(pattern.padding())
+    found = [reconstructed(moment.mask, data, index, recon) for moment in shown]
+    target = found[0].target[0, 0]
+    window: dict[str, Any] = {"cmap": MAGNITUDE, "vmin": 0, "vmax": white(target)}
+    width, notes = width_of(len(shown) + 1), told_of(run)
+    heights = [height_for(width, target.shape), height_for(width, pattern.shape)]
+    grid = Grid.of([width] * (len(shown) + 1), heights, lines=[2, 2], notes=1 if notes else 0)
+    for column, (moment, result) in enumerate(zip(shown, found, strict=True)):
+        grid.name_column(column, f"step {moment.step}" if moment.step else "start")
+        grid.show(0, column, result.image[0, 0], result.caption(), **window)
+        budget = f"{moment.units} units\nx{moment.acceleration:.4g}"
+        theta = pattern.expand(moment.probabilities)
+        last = grid.show(1, column, theta, budget, padding, cmap=PROBABILITY, vmin=0, vmax=1)
+    grid.name_row(0, "reconstruction")
+    grid.name_row(1, "probabilities")
+    grid.name_column(len(shown), "fully sampled")
+    grid.show(0, len(shown), target, **window)
+    grid.bar(last, 1, len(shown), "probability")
+    grid.note(notes)
+    return grid.figure
+
+
+BINS = 25
+DECIDED = 0.01
+"""Probabilities this close to 0 or 1 are as good as decided."""
+
+
+def histograms(run: Run) -> "Figure":
+    """Histograms of the probabilities of the first member: start, exploration, middle of annealing, end.
+
+    Counts are on a logarithmic scale; padding is not counted. Where nothing is annealed, the moments are at equal
+    distances.
+    """
+    from matplotlib.figure import Figure
+
+    shown, notes = phases_shown(run), told_of(run)
+    size = (PAGE, 1.9 + (0.15 if notes else 0))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(1, len(shown), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (title, moment) in zip(grid, shown, strict=True):
+        theta = moment.probabilities[~moment.pattern.padding()].double().numpy()
+        axes.hist(theta, bins=BINS, range=(0, 1), log=True, color="0.35", edgecolor="white", linewidth=0.3)
+        undecided = np.mean((theta > DECIDED) & (theta < 1 - DECIDED))
+        axes.set_title(f"{title}\n{100 * undecided:.3g} % undecided", fontsize=NAME)
+        axes.set_xlabel("probability", fontsize=NAME)
+        axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+        axes.tick_params(labelsize=TEXT)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    grid[0].set_ylabel("units", fontsize=NAME)
+    grid[0].set_ylim(bottom=0.7)  # a single unit is seen, too
+    if notes:
+        figure.supxlabel(notes, fontsize=TEXT, color="0.3", x=0.01, ha="left", parse_math=False)
+    return figure
+
+
+def phases_shown(run: Run) -> list[tuple[str, Moment]]:
+    """The moments of the histograms, with their names; each moment once."""
+    kept, ends = moments(run), phases(run)
+    if ends:
+        wanted = {"exploration": ends["exploration"][1], "annealing": sum(ends["constraining"]) / 2}
+        named = {name: min(kept, key=lambda each: abs(each.step - step)) for name, step in wanted.items()}
+        chosen = [kept[0], *named.values(), kept[-1]]
+        names = {moment.step: f"{name}, step {moment.step}" for name, moment in named.items()}
+    else:
+        chosen, names = spread_out(kept, 4), {}
+    names |= {kept[0].step: "start", kept[-1].step: f"end, step {kept[-1].step}"}
+    unique = {moment.step: moment for moment in chosen}
+    return [(names.get(step, f"step {step}"), unique[step]) for step in sorted(unique)]
+
+
+IMAGES, DRAWS = 4, 3
+"""How many images are looked at, and how many random masks at each moment."""
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """The mean SSIM of some images after a step."""
+
+    step: int
+    mode: float
+    """With the most probable mask."""
+    drawn: Sequence[float]
+    """With each of the random masks."""
+
+
+def curves(
+    run: Run,
+    data: SampleSet | None = None,
+    images: int = IMAGES,
+    draws: int = DRAWS,
+    seed: int = 0,
+    recon: Reconstruction | None = None,
+) -> "Figure":
+    """Above, the mean SSIM of a few images that the run did not see, at each moment that it kept.
+
+    It is that of the most probable mask and of random masks of the first member. Below, the dense rate S/D that
+    the probabilities may reach and what they do reach, and the loss of each step.
+    """
+    from matplotlib.figure import Figure
+
+    kept = moments(run)
+    recon = recon or run.reconstruction()
+    data = held_out(run, recon=recon) if data is None else data
+    check_shape(run, data)
+    found = similarities(kept, data, images, draws, seed, recon)
+    figure = Figure(figsize=(3.5, 4.2), layout="constrained")
+    panels = figure.subplots(3, 1, sharex=True, height_ratios=[3, 2.4, 1.6])
+    _quality(panels[0], found)
+    _sparsity(panels[1], run, kept)
+    _loss(panels[2], run)
+    for axes in panels:
+        axes.tick_params(labelsize=TEXT)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        for first, _ in list(phases(run).values())[1:]:
+            axes.axvline(first, color="0.7", linewidth=0.6, zorder=0)
+    for name, ends in phases(run).items():
+        place = panels[0].get_xaxis_transform()
+        panels[0].text(sum(ends) / 2, 1.03, name, transform=place, ha="center", fontsize=TEXT)
+    note = told_of(run)
+    panels[2].set_xlabel(f"step\n{note}" if note else "step", fontsize=NAME, parse_math=False)
+    return figure
+
+
+def similarities(
+    kept: Sequence[Moment], data: SampleSet, images: int, draws: int, seed: int, recon: Reconstruction
+) -> list[Similarity]:
+    """The mean SSIM at each moment, of images at equal distances."""
+    chosen = Subset(data, spread_out(range(len(data)), images))
+
+    def mean(mask: Mask) -> float:
+        value = evaluate(mask, chosen, "all", recon=recon).summary()["ssim"]
+        if value is None:
+            raise InputError(f"The images of {data.name} are too small for SSIM, which needs 7 pixels each way.")
+        return float(value)
+
+    found = []
+    for moment in kept:
+        distribution = MaskDistribution(moment.probabilities, moment.pattern, moment.units)
+        drawn = distribution.sample(max(draws, 1), seed)[:draws]
+        found.append(Similarity(moment.step, mean(moment.mask), [mean(mask) for mask in drawn if mask.any()]))
+    return found
+
+
+def _quality(axes: "Axes", found: Sequence[Similarity]) -> None:
+    steps, of_modes = [each.step for each in found], [each.mode for each in found]
+    axes.plot(steps, of_modes, color="black", marker="o", markersize=3, label="most probable mask")
+    drawn = [each for each in found if each.drawn]
+    if drawn:
+        steps = [each.step for each in drawn]
+        means, spreads = (np.array([of(each.drawn) for each in drawn]) for of in (np.mean, np.std))
+        label = f"{max(len(each.drawn) for each in drawn)} random masks"
+        style: dict[str, Any] = {"marker": "s", "markersize": 3, "markerfacecolor": "white", "label": label}
+        axes.plot(steps, means, "--", color="tab:red", **style)
+        axes.fill_between(steps, means - spreads, means + spreads, color="tab:red", alpha=0.2, linewidth=0)
+    axes.set_ylabel("mean SSIM", fontsize=NAME)
+    _legend(axes)
+
+
+def _sparsity(axes: "Axes", run: Run, kept: Sequence[Moment]) -> None:
+    units, budgets = run.distribution.pattern.units, np.array(run.history["budget"])
+    steps = range(1, len(budgets) + 1)
+    axes.plot(steps, budgets / units, color="tab:blue", linewidth=1.6, label="allowed, S/D")
+    reached = [float(moment.probabilities.double().sum()) / units for moment in kept]
+    style: dict[str, Any] = {"marker": "^", "markersize": 3, "label": "mean probability"}
+    axes.plot([moment.step for moment in kept], reached, ":", color="black", **style)
+    axes.set_ylabel("dense rate", fontsize=NAME)
+    axes.set_ylim(0, None)
+    _legend(axes)
+
+
+def _loss(axes: "Axes", run: Run) -> None:
+    losses = run.history["loss"]
+    axes.plot(range(1, len(losses) + 1), losses, color="0.4", linewidth=0.7)
+    axes.set_yscale("log")
+    axes.set_ylabel(f"loss ({run.config.loss})", fontsize=NAME, parse_math=False)
+
+
+def _legend(axes: "Axes") -> None:
+    axes.legend(fontsize=TEXT, edgecolor="none", framealpha=0.9, borderpad=0.1)
+
+
+WIDE = 3
+"""Losses that differ by more than this factor are shown on a logarithmic scale."""
+
+
+def overview(run: Run) -> "Figure":
+    """Probabilities, mask and learning curves of a run, and where its members disagree if there are several.
+
+    Probabilities that are 0 or 1 only are those of the mask, which is shown alone.
+    """
+    from matplotlib.figure import Figure
+
+    distribution, members = run.distribution, run.config.members
+    theta, pattern = distribution.probabilities, distribution.pattern
+    decided = bool(((theta == 0) | (theta == 1)).all())
+    maps: dict[str, tuple[Units, str, float | None]] = (
+        {} if decided else {"Probabilities": (theta, PROBABILITY, 1.0)}
+    )
+    if members > 1 and run.variance.any():
+        maps[f"Standard deviation over {members} members"] = (run.variance.sqrt(), SPREAD, None)
+    columns = len(maps) + 2
+    figure = Figure(figsize=(4.4 * columns, 4), layout="constrained")
+    grid = figure.subplots(1, columns)
+    padding = pattern.expand(pattern.padding())
+    for axes, (title, (values, colours, most)) in zip(grid, maps.items(), strict=False):
+        picture(axes, pattern.expand(values), title, padding, cmap=colours, vmin=0, vmax=most)
+        figure.colorbar(axes.images[0], ax=axes)
+    title = f"Mask: {distribution.budget} of {pattern.units} units, x{run.acceleration:.4g}"
+    picture(grid[-2], run.mask, title, padding, cmap=MASK, vmin=0, vmax=1)
+    notes = ["probabilities are 0 or 1 only"] if decided else []
+    notes += ["the plane through the centre"] if run.mask.ndim > 2 else []
+    notes += ["grey: padding, never acquired"] if padding.any() else []
+    grid[-2].set_xlabel("\n".join(notes))
+    learning_curves(grid[-1], run)
+    return figure
+
+
+def learning_curves(axes: "Axes", run: Run) -> None:
+    """The loss of every step, and the budget."""
+    steps = range(1, len(run.history["loss"]) + 1)
+    race = run.config.rule == SHAPE
+    of = "the best shape in each round" if race else "each batch"
+    axes.plot(steps, run.history["loss"], color="tab:blue", marker="o" if race else None)
+    axes.set(title=f"Learning: the loss of {of}", xlabel="round" if race else "step")
+    if max(run.history["loss"]) > WIDE * min(run.history["loss"]) > 0:
+        axes.set_yscale("log")
+    else:
+        axes.ticklabel_format(axis="y", useOffset=False)
+    if race:
+        axes.set_xticks(steps)
+    axes.set_ylabel(f"loss ({run.config.loss})", color="tab:blue", parse_math=False)
+    of_budget = axes.twinx()
+    of_budget.plot(steps, run.history["budget"], color="tab:orange", linestyle="--")
+    of_budget.set(ylim=(0, None))
+    of_budget.set_ylabel("budget (units, dashed)", color="tab:orange")

@@ -1,0 +1,193 @@
+"""From data to a run: the whole of learning in one call."""
+
+import itertools
+import platform
+import statistics
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from promask import __version__
+from promask.cluster.dask import check_address
+from promask.data.file_set import OnFile
+from promask.errors import InputError
+from promask.learning.checkpoint import Identity, Keeper
+from promask.learning.config import Config
+from promask.learning.ensemble import Ensemble, OnCluster
+from promask.learning.history import OnStep, Recorder, first_of
+from promask.learning.opening import Opening
+from promask.learning.run import Run
+from promask.learning.selection import search
+from promask.losses import make_task, segmentation_in
+from promask.losses.base import Task
+from promask.losses.segmentation import SEGMENTATION, Segmentation, segmentation_by
+from promask.problem.parallel import ALONE, Group
+from promask.recon import make_reconstruction, settings_of
+from promask.recon.base import Reconstruction
+from promask.recon.network import Network
+from promask.types import Loss
+
+
+def learn(
+    data: Any,
+    acceleration: float,
+    *,
+    preset: str = "default",
+    loss: str | Loss | None = None,
+    network: str | Path | nn.Module | Segmentation | None = None,
+    task: str | Task | None = None,
+    recon: str | Reconstruction = "zero-filled",
+    init: Any = None,
+    on_step: OnStep | None = None,
+    on_file: OnFile | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    group: Group = ALONE,
+    scheduler: str | None = None,
+    **settings: Any,
+) -> Run:
+    """Learn where to sample k-space.
+
+    >>> images = torch.rand(2, 16, 16, generator=torch.Generator().manual_seed(0))
+    >>> run = learn(images, acceleration=4, steps=20)
+    >>> run.mask.shape, int(run.mask.sum())
+    (torch.Size([16, 16]), 64)
+
+    `data` is an array or tensor of images, a torch Dataset, a file, a folder or a built-in name; `loss` is `mse`,
+    `l1`, `ssim` or a callable on (magnitude images, targets), a mean over the images; with a `network`, a file or
+    `promask.losses.Segmentation`, it is `segmentation` unless told otherwise; or a sum of such, such as
+    `0.5*segmentation + 0.5*mse`. A `task` may be all of this in one object. `recon` is how images are
+    reconstructed: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`, or an object of
+    `promask.recon`, such as a network. `init` is `uniform`, `energy`, or an
+    array or .npy file of probabilities, or a run folder. With a folder for a `checkpoint`, a run that is killed
+    goes on from there when it is called again with `resume`. `group` are the processes that learn together, from
+    `promask.problem.parallel.joined`; `scheduler` is the address of a Dask cluster that learns the members.
+    Further settings are those of `Config`: steps,
+    batch_size, samples, members, pattern, axis, centre, part, seed, finetune, ...; and of `Reading`, for files.
+    """
+    if isinstance(task, str):
+        settings["task"] = task
+    task = _task(loss, network, task)
+    if init is not None:
+        settings["init"] = str(init) if isinstance(init, str | Path) else "given"
+    segmentation = segmentation_in(task)
+    if network is not None or segmentation is not None:
+        settings["network"] = str(network) if isinstance(network, str | Path) else "given"
+    name, fills_in = (recon, None) if isinstance(recon, str) else (recon.name, recon.fills_in)
+    config = Config.preset(preset, fills_in, acceleration=acceleration, loss=task.name, recon=name, **settings)
+    recon = make_reconstruction(recon, config.iterations, config.regularisation)
+    opening = Opening(data, config, task, recon, config.init if init is None else init)
+    if scheduler is not None:
+        _check_cluster(scheduler, config, group)
+    opened = opening(on_file, group)
+    config, pattern, samples, clock = opened.config, opened.pattern, opened.samples, opened.clock
+    recorder = Recorder(first_of(opened.start, pattern, config), on_step)
+    identity = Identity({**config.to_dict(), "samples": len(samples)}, samples.mean_energy(pattern))
+    keeper = Keeper(None if checkpoint is None else Path(checkpoint), identity, resume, recorder, group, clock)
+    elsewhere = None if scheduler is None else OnCluster(scheduler, replace(opening, config=config), recorder)
+    found = search(
+        samples, opened.judges, pattern, task, config, opened.start, recorder.on_step, keeper, elsewhere
+    )
+    about = {
+        "data": {
+            "source": opened.whole.name,
+            "part": opened.part,
+            "images": len(opened.chosen),
+            "validation": opened.validation,
+            "groups": len(set(opened.chosen.groups)),
+            "shape": opened.whole.shape,
+        },
+        "preset": preset,
+        "plain": found.plain,
+        "reconstruction": {
+            "name": recon.name,
+            "settings": settings_of(recon),
+            "finetuned": found.finetuned and isinstance(recon, Network),
+        },
+        "network": _about_network(
+            network, segmentation, config, finetuned=found.finetuned and not isinstance(recon, Network)
+        ),
+        "seconds": round(keeper.seconds, 3),
+        "seconds_waited": round(samples.seconds_waited, 3),
+        "checkpoints": {
+            "written": clock.written,
+            "seconds": round(clock.spent, 4),
+            "resumed": sorted(keeper.went_on),
+        },
+        "processes": group.size,
+        "versions": {
+            "promask": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    return Run(
+        distribution=found.distribution,
+        config=config,
+        history=_history(found.ensemble),
+        variance=found.variance,
+        about=about,
+        network=found.network,
+        trajectory=recorder.trajectory(len(pattern.free)),
+    )
+
+
+def _task(
+    loss: str | Loss | None, network: str | Path | nn.Module | Segmentation | None, task: str | Task | None
+) -> Task:
+    if task is not None and not isinstance(task, str):
+        if loss is not None or network is not None:
+            raise InputError("A task has its loss and its network: leave them out, or the task.")
+        return task
+    segmentation = None if network is None else segmentation_by(network)
+    if segmentation is not None and loss is not None and not isinstance(loss, str):
+        raise InputError("A loss of your own on the outputs of a network is part of promask.losses.Segmentation.")
+    for_network = task == SEGMENTATION or (task is None and segmentation is not None)
+    return make_task(loss or (SEGMENTATION if for_network else "mse"), segmentation)
+
+
+def _check_cluster(scheduler: str, config: Config, group: Group) -> None:
+    check_address(scheduler)
+    if config.members == 1:
+        raise InputError(
+            "A cluster learns members, each apart from the others: ask for several, such as --members 10."
+        )
+    if group.size > 1:
+        raise InputError("Members are learned on a cluster or by the processes of torchrun, not by both.")
+
+
+def _about_network(
+    network: Any, segmentation: Segmentation | None, config: Config, finetuned: bool
+) -> dict[str, Any] | None:
+    if config.network is None:
+        return None
+    names = segmentation.classes.names if segmentation is not None and segmentation.classes is not None else None
+    return {
+        "file": str(Path(network).absolute()) if isinstance(network, str | Path) else None,
+        "classes": names,
+        "finetuned": finetuned,
+    }
+
+
+def _history(ensemble: Ensemble) -> dict[str, Any]:
+    longest = max(ensemble.histories, key=lambda history: len(history.loss))
+    losses = [history.loss for history in ensemble.histories]
+    return {
+        "loss": [_mean_of_known(values) for values in itertools.zip_longest(*losses)],
+        "budget": longest.budget,
+        "temperature": longest.temperature,
+        "member_loss": losses,
+        "stopped": [history.stopped for history in ensemble.histories],
+        "halved": [history.halved for history in ensemble.histories],
+    }
+
+
+def _mean_of_known(values: Iterable[float | None]) -> float:
+    """The mean over the members that had not stopped yet."""
+    return statistics.fmean(value for value in values if value is not None)

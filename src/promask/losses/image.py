@@ -1,0 +1,74 @@
+"""The task of the paper's section 4.3: a magnitude image like the fully sampled one."""
+
+from collections.abc import Mapping
+
+import torch
+
+from promask.errors import InputError
+from promask.losses.base import checked
+from promask.losses.metrics import structural_similarity, to_target_range
+from promask.operators.fourier import magnitude, real_product
+from promask.types import AnyImages, Batch, Images, Label, Loss, Sample, Scalar
+
+
+def mse(images: Images, targets: Images) -> Scalar:
+    """Mean squared error."""
+    return torch.nn.functional.mse_loss(images, targets)
+
+
+def l1(images: Images, targets: Images) -> Scalar:
+    """Mean absolute error."""
+    return torch.nn.functional.l1_loss(images, targets)
+
+
+def ssim(images: Images, targets: Images) -> Scalar:
+    """One minus the structural similarity, in the convention of the metric but without its clipping."""
+    return 1 - structural_similarity(*to_target_range(images, targets)).mean()
+
+
+def complex_mse(images: AnyImages, targets: AnyImages) -> Scalar:
+    """Mean squared distance of complex numbers."""
+    difference = images - targets
+    return real_product(difference, difference).mean() if difference.is_complex() else difference.square().mean()
+
+
+def complex_l1(images: AnyImages, targets: AnyImages) -> Scalar:
+    """Mean distance of complex numbers."""
+    return magnitude(images - targets).mean()
+
+
+LOSSES: Mapping[str, Loss] = {"mse": mse, "l1": l1, "ssim": ssim}
+"""Of magnitude images."""
+COMPLEX_LOSSES: Mapping[str, Loss] = {"complex-mse": complex_mse, "complex-l1": complex_l1}
+"""Of complex images."""
+
+
+class ImageLoss:
+    """A loss of images: `mse`, `l1` or `ssim` of magnitudes, `complex-mse` or `complex-l1`, or any differentiable
+    callable, on magnitude images or, with `phase`, on complex ones.
+
+    >>> ImageLoss("l1").name, ImageLoss(torch.nn.HuberLoss()).name
+    ('l1', 'HuberLoss')
+    """
+
+    needs_labels = False
+
+    def __init__(self, loss: str | Loss, phase: bool = False) -> None:
+        known = {**LOSSES, **COMPLEX_LOSSES}
+        if isinstance(loss, str):
+            if loss not in known:
+                raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(known)}.")
+            self.name, self.loss = loss, known[loss]
+        else:
+            self.name, self.loss = getattr(loss, "__name__", type(loss).__name__), loss
+        self.needs_phase = phase or loss in COMPLEX_LOSSES
+
+    def label(self, sample: Sample) -> Label:
+        """None is needed."""
+        raise NotImplementedError
+
+    def __call__(self, images: AnyImages, batch: Batch) -> Scalar:
+        """The loss of the reconstructed images of a batch."""
+        if self.needs_phase:
+            return checked(self.loss(images, batch.targets), self.name)
+        return checked(self.loss(magnitude(images), batch.targets.abs()), self.name)

@@ -1,0 +1,147 @@
+"""The scanner as a linear operator: from an image to the k-space of every coil, and back.
+
+One step towards the data: what was acquired replaces, in part or as a whole, what an image says about it.
+
+The method of conjugate gradients (Hestenes and Stiefel 1952), for a batch of equations at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import Function, once_differentiable
+
+from promask.operators.fourier import from_spectrum, real_product, space_axes, spectrum
+from promask.types import AnyImages, CoilImages, ComplexImages, KspaceMask, Maps, Spectra
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """E = F S: coil maps, then the Fourier transform over some axes of space; without maps, of each channel.
+
+    Along axes where a mask does not change, it commutes with the transform, and nothing needs to be transformed:
+    lines are cheaper than single locations.
+    """
+
+    maps: Maps | None
+    axes: tuple[int, ...]
+
+    def __call__(self, images: AnyImages) -> Spectra:
+        """The fully sampled k-space of every coil."""
+        return spectrum(images if self.maps is None else self.maps * images, self.axes)
+
+    def adjoint(self, kspace: Spectra) -> ComplexImages:
+        """E^H: the images of all coils, combined."""
+        images = from_spectrum(kspace, self.axes)
+        return images if self._conjugate is None else images.mul_(self._conjugate).sum(1, keepdim=True)
+
+    @cached_property
+    def _conjugate(self) -> Maps | None:
+        return None if self.maps is None else self.maps.conj().resolve_conj()
+
+    def normal(self, images: AnyImages, mask: KspaceMask) -> ComplexImages:
+        """E^H m E, in which the mask counts as a weight of each location."""
+        return self.adjoint(self(images).mul_(mask))
+
+
+def combined(images: CoilImages, maps: Maps) -> ComplexImages:
+    """S^H: the sum over the coils of conj(s) x, (batch, 1, *space)."""
+    dtype = torch.promote_types(images.dtype, maps.dtype)
+    return torch.linalg.vecdot(maps.to(dtype), images.to(dtype), dim=1).unsqueeze(1)
+
+
+def over_coils(left: Spectra, right: Spectra) -> Float[Tensor, "batch 1 *space"]:
+    """Re(conj(left) right), summed over the coils."""
+    if left.shape[1] == 1:
+        return real_product(left, right)
+    return torch.linalg.vecdot(left, right, dim=1).real.unsqueeze(1)
+
+
+def mask_gradient(left: Spectra, right: Spectra, mask_shape: torch.Size) -> Tensor:
+    """Re(conj(left) right), summed over the coils and whatever else the mask is broadcast along."""
+    return over_coils(left, right).sum_to_size(mask_shape)
+
+
+def hybrid(kspace: Spectra, mask: KspaceMask) -> tuple[Spectra, KspaceMask, tuple[int, ...]]:
+    """K-space over the axes along which the mask varies, and image space over the others; and the mask without
+    those others, and the axes that are left.
+
+    >>> lines = torch.ones(5, 1, 1, 4).expand(5, 1, 3, 4)
+    >>> kspace, mask, axes = hybrid(torch.ones(5, 1, 3, 4, dtype=torch.complex64), lines)
+    >>> mask.shape, axes
+    (torch.Size([5, 1, 1, 4]), (-1,))
+    """
+    axes = space_axes(kspace.ndim - 2)
+    constant = tuple(axis for axis in axes if mask.shape[axis] == 1 or mask.stride(axis) == 0)
+    for axis in constant:
+        mask = mask.narrow(axis, 0, 1)
+    varying = tuple(axis for axis in axes if axis not in constant)
+    return (from_spectrum(kspace, constant) if constant else kspace), mask, varying
+
+
+class _GradientStep(Function):
+    # The k-space of all coils is computed again on the way back, rather than kept.
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, mask: Tensor, kspace: Tensor, encoding: Encoding) -> Tensor:
+        ctx.save_for_backward(image, mask, kspace)
+        ctx.encoding = encoding
+        return image - encoding.adjoint(encoding(image).sub_(kspace).mul_(mask))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+        image, mask, kspace = ctx.saved_tensors
+        back = ctx.encoding(gradient)
+        of_mask = None
+        if ctx.needs_input_grad[1]:
+            of_mask = mask_gradient(back, ctx.encoding(image).neg_().add_(kspace), mask.shape)
+        return gradient - ctx.encoding.adjoint(back.mul_(mask)), of_mask, None, None
+
+
+def gradient_step(image: ComplexImages, mask: KspaceMask, kspace: Spectra, encoding: Encoding) -> ComplexImages:
+    """x - E^H m (E x - y): differentiable in the image and in the mask, not in k-space.
+
+    It is a step of length 1 along the gradient of |sqrt(m) (E x - y)|^2 / 2; with a single coil, k-space then
+    holds the samples where the mask is 1. K-space and mask are those of `hybrid`, for the axes of the encoding.
+    """
+    result: Tensor = _GradientStep.apply(image, mask, kspace, encoding)  # type: ignore[no-untyped-call]
+    return result
+
+
+Numbers = Float[Tensor, "batch numbers"]
+
+
+def conjugate_gradients(normal: Callable[[AnyImages], AnyImages], right: AnyImages, iterations: int) -> AnyImages:
+    """An approximate solution of A x = b for each item of a batch, for a positive definite A.
+
+    >>> conjugate_gradients(lambda x: 2 * x, torch.ones(1, 1, 3), iterations=1)
+    tensor([[[0.5000, 0.5000, 0.5000]]])
+
+    Complex numbers count as pairs of real ones, so that A may treat their parts differently.
+    """
+    solution, residual, direction = torch.zeros_like(right), right.clone(), right.clone()
+    of_solution, of_residual, of_direction = map(_numbers, (solution, residual, direction))
+    size = _inner(of_residual, of_residual)
+    smallest = torch.finfo(size.dtype).tiny
+    for _ in range(iterations):
+        change = _numbers(normal(direction))
+        step = size / _inner(of_direction, change).clamp_min(smallest)
+        of_solution.addcmul_(of_direction, step)
+        of_residual.addcmul_(change, step, value=-1)
+        before, size = size, _inner(of_residual, of_residual)
+        of_direction.mul_(size / before.clamp_min(smallest)).add_(of_residual)
+    return solution
+
+
+def _numbers(images: AnyImages) -> Numbers:
+    """All real numbers of each item: a view."""
+    images = images.contiguous()
+    return (torch.view_as_real(images) if images.is_complex() else images).flatten(1)
+
+
+def _inner(left: Numbers, right: Numbers) -> Float[Tensor, "batch 1"]:
+    return torch.bmm(left.unsqueeze(1), right.unsqueeze(2)).squeeze(2)

@@ -1,0 +1,1 @@
+"""What is asked of a learner: images in batches, masks that start, losses and their slopes."""

@@ -1,0 +1,330 @@
+"""Reading ahead: what an iterator gives is made by a thread while the caller works on what came before.
+
+Batches of a data set, drawn without replacement: from memory, or read ahead from disk.
+"""
+
+import copy
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
+
+import torch
+
+from promask.data.preprocess import Acquired, acquired, stacked
+from promask.data.sensitivities import calibrated
+from promask.losses.base import Task, needs_phase
+from promask.operators.fourier import space_axes, spectrum
+from promask.problem.parallel import ALONE, Group
+from promask.recon.base import Reconstruction
+from promask.recon.zero_filled import ZERO_FILLED
+from promask.sampling.pattern import Pattern
+from promask.types import Batch, Label, Maps, Sample, SampleSet, Units
+
+Item = TypeVar("Item")
+
+PATIENCE = 0.1
+"""Seconds after which a thread that cannot hand over looks whether anyone still wants what it made."""
+
+
+def ahead(
+    items: Iterator[Item], depth: int, waited: Callable[[float], None] = lambda seconds: None
+) -> Generator[Item, None, None]:
+    """The same items, up to `depth` of them made in advance; `waited` is told how long each was waited for.
+
+    >>> list(ahead(iter([1, 2, 3]), depth=2))
+    [1, 2, 3]
+
+    What goes wrong in the thread is raised here. The thread ends with the items, or when the result is closed.
+    """
+    # An item, what went wrong, or the end.
+    made: queue.Queue[tuple[Item] | BaseException | None] = queue.Queue(depth)
+    closed = threading.Event()
+
+    def hand_over(what: tuple[Item] | BaseException | None) -> None:
+        handed_over = False
+        while not (handed_over or closed.is_set()):
+            with suppress(queue.Full):
+                made.put(what, timeout=PATIENCE)
+                handed_over = True
+
+    def make() -> None:
+        try:
+            for item in items:
+                hand_over((item,))
+                if closed.is_set():
+                    return
+            hand_over(None)
+        except BaseException as error:
+            hand_over(error)
+
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
+    try:
+        while True:
+            began = time.perf_counter()
+            what = made.get()
+            waited(time.perf_counter() - began)
+            if isinstance(what, BaseException):
+                raise what
+            if what is None:
+                return
+            yield what[0]
+    finally:
+        closed.set()
+        if thread is not threading.current_thread():  # which may be the one that collects garbage
+            thread.join()
+
+
+PIECE = 2**19
+"""Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
+MEMORY = 4 * 2**30
+"""Bytes of spectra and targets that are kept; a larger data set is read again for every batch."""
+AHEAD = 4
+"""Pieces that are read while one is worked on."""
+ENERGY_SAMPLES = 2000
+"""The mean energy is that of all samples, or of this many of them at equal distances."""
+
+
+LabelOf = Callable[[Sample], Label]
+"""The label of a sample as a task wants it."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a batch: for how many images masks are drawn, and those of them that fall to this process."""
+
+    count: int
+    rows: slice
+    batch: Batch | None
+    """The images in these rows; None if there are none."""
+
+
+BatchStream = Generator[Iterator[Piece], None, None]
+
+
+class Samples:
+    """A data set made ready for the loop: spectra in FFT order and targets, on one device.
+
+    Targets are magnitudes, or, with `phase`, complex numbers. Of a group of processes, each keeps all samples that
+    fit into memory, and works on its share of them.
+    """
+
+    def __init__(
+        self,
+        data: SampleSet,
+        device: torch.device,
+        label_of: LabelOf | None = None,
+        memory: int | None = None,
+        recon: Reconstruction = ZERO_FILLED,
+        phase: bool = False,
+        group: Group = ALONE,
+    ) -> None:
+        self.memory, self.group = MEMORY if memory is None else memory, group
+        self.device, self.label_of, self.recon, self.phase = device, label_of, recon, phase
+        self.data = calibrated(data, recon)
+        self.seconds_waited = 0.0
+        """Spent in the loop on waiting for the disk."""
+        self.like = data[0].image.real.new_empty(0, device=device)
+        """An empty array of the targets' type, on the device."""
+        self.energies: dict[Pattern, Units] = {}
+        per_number = 3 * self.like.element_size()  # a complex number and its target
+        if recon.uses_maps and self.data[0].maps is not self.data[len(data) - 1].maps:
+            per_number += 2 * self.like.element_size()
+        fits = len(data) * math.prod(data.shape) * per_number <= self.memory
+        self.kept = self._read_all() if fits else None
+
+    @staticmethod
+    def of_task(
+        data: SampleSet, device: torch.device, task: Task, recon: Reconstruction, group: Group = ALONE
+    ) -> "Samples":
+        """With what a task needs to know of them."""
+        label_of = task.label if task.needs_labels else None
+        return Samples(data, device, label_of, recon=recon, phase=needs_phase(task), group=group)
+
+    def with_recon(self, recon: Reconstruction) -> "Samples":
+        """The same samples for another reconstruction."""
+        if recon is self.recon:
+            return self
+        if type(recon) is not type(self.recon):
+            return Samples(self.data, self.device, self.label_of, self.memory, recon, self.phase, self.group)
+        other = copy.copy(self)  # with other settings, it has the same aim
+        other.recon = recon
+        return other
+
+    def alone(self) -> "Samples":
+        """The same samples for a process that works on all of them by itself."""
+        other = copy.copy(self)
+        other.group = ALONE
+        return other
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
+        """The samples with these indices, a few at a time."""
+        return self._stream(iter(indices.split(self._piece_length)))
+
+    def shared_pieces(self, indices: torch.Tensor) -> Iterator[Batch]:
+        """Those of these pieces that fall to this process."""
+        pieces = indices.split(self._piece_length)
+        return self._stream(iter(pieces[self.group.share(len(pieces))]))
+
+    def some(self, most: int) -> torch.Tensor:
+        """The indices of all samples, or of so many of them at equal distances."""
+        count = min(most, len(self))
+        return torch.arange(count) * len(self) // count
+
+    def batches(self, size: int, repeats: int, generator: torch.Generator, skipped: int = 0) -> BatchStream:
+        """For ever: the pieces of a random batch, in which each sample comes `repeats` times.
+
+        The first ones can be skipped: what follows is the same.
+        """
+        orders = islice(index_batches(len(self), size, generator), skipped, None)
+        mine = self.group.share(size * repeats)
+        plan = [
+            (len(piece), _overlap(piece, mine))
+            for piece in map(range(size * repeats).__getitem__, _slices(size * repeats, self._piece_length))
+        ]
+
+        def wanted() -> Iterator[torch.Tensor]:
+            for order in orders:
+                pieces = order.repeat_interleave(repeats).split(self._piece_length)
+                yield from (piece[rows] for piece, (_, rows) in zip(pieces, plan, strict=True) if _any(rows))
+
+        with closing(self._stream(wanted())) as stream:
+            while True:
+                yield (Piece(count, rows, next(stream) if _any(rows) else None) for count, rows in plan)
+
+    def mean_energy(self, pattern: Pattern) -> Units:
+        """The mean over the data of the energy of each unit, in FFT order."""
+        if pattern not in self.energies:
+            total = torch.zeros(pattern.unit_shape, dtype=torch.float64, device=self.device)
+            chosen = self.some(ENERGY_SAMPLES)
+            for piece in self.shared_pieces(chosen):
+                total += pattern.energies(piece.spectra).sum(0)
+            self.group.add_up(total)
+            self.energies[pattern] = (total / len(chosen)).to(self.like.dtype)
+        return self.energies[pattern]
+
+    @property
+    def _piece_length(self) -> int:
+        return max(1, PIECE // math.prod(self.data.shape))
+
+    def _stream(self, pieces: Iterator[torch.Tensor]) -> Generator[Batch, None, None]:
+        """The samples of one piece after the other; from disk, the images are read in advance."""
+        if self.kept is not None:
+            for piece in pieces:
+                yield replace(_select(self.kept, piece.to(self.device)), indices=piece)
+            return
+        reading = ((piece, *self._read(piece)) for piece in pieces)
+        with closing(ahead(reading, AHEAD, self._note_waiting)) as read:
+            for piece, found, labels, repeats in read:
+                batch = self._transformed(found, labels)
+                batch = batch if repeats is None else _select(batch, repeats.to(self.device))
+                yield replace(batch, indices=piece)
+
+    def _read(self, indices: torch.Tensor) -> tuple[Acquired, torch.Tensor | None, torch.Tensor | None]:
+        """The samples with these indices, each once, their labels, and how they are repeated."""
+        once, repeats = indices.unique_consecutive(return_inverse=True)
+        samples = [self.data[index] for index in once.tolist()]
+        labels = None if self.label_of is None else stacked(self.label_of(sample) for sample in samples)
+        return acquired(samples, self.recon), labels, repeats if len(once) < len(indices) else None
+
+    def _transformed(self, found: Acquired, labels: torch.Tensor | None) -> Batch:
+        images, clean, geometry = found.images.to(self.device), found.clean.to(self.device), self.data.geometry
+        maps = None if found.maps is None else found.maps.to(self.device)
+        reference = geometry.judged(self.recon.reference(clean, maps))
+        return Batch(
+            spectrum(images, space_axes(images.ndim - 2)),
+            reference if self.phase else reference.abs(),
+            geometry,
+            None if labels is None else geometry.judged(labels.to(self.device)),
+            maps,
+        )
+
+    def _read_all(self) -> Batch:
+        first = self._transformed(*self._read(torch.tensor([0]))[:2])
+        whole = Batch(
+            _room(first.spectra, len(self)),
+            _room(first.targets, len(self)),
+            first.geometry,
+            None if first.labels is None else _room(first.labels, len(self)),
+        )
+        maps: list[torch.Tensor | None] = []
+        for indices in torch.arange(len(self)).split(self._piece_length):
+            found, labels, _ = self._read(indices)
+            piece = self._transformed(found, labels)
+            whole.spectra[indices], whole.targets[indices] = piece.spectra, piece.targets
+            if whole.labels is not None and piece.labels is not None:
+                whole.labels[indices] = piece.labels
+            maps += _each(piece.maps, len(indices))
+        return replace(whole, maps=_once_or_all(maps))
+
+    def _note_waiting(self, seconds: float) -> None:
+        self.seconds_waited += seconds
+
+
+def index_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+    """Random batches of indices for ever: no index comes again before a shuffle has used up all the others.
+
+    A remainder that is too small for a batch is left out of its round. A set that is smaller than a batch fills it
+    by coming several times.
+    """
+    while True:
+        shuffles = [torch.randperm(count, generator=generator) for _ in range(math.ceil(batch_size / count))]
+        order = torch.cat(shuffles)
+        yield from order.split(batch_size)[: len(order) // batch_size]
+
+
+def _slices(count: int, length: int) -> list[slice]:
+    return [slice(start, min(start + length, count)) for start in range(0, count, length)]
+
+
+def _overlap(piece: range, mine: slice) -> slice:
+    """Which rows of a piece lie in a share of the whole; an empty slice if none does.
+
+    >>> _overlap(range(8, 16), slice(10, 20)), _overlap(range(8, 16), slice(0, 4))
+    (slice(2, 8, None), slice(0, 0, None))
+    """
+    first, last = max(piece.start, mine.start), min(piece.stop, mine.stop)
+    return slice(first - piece.start, last - piece.start) if first < last else slice(0, 0)
+
+
+def _any(rows: slice) -> bool:
+    return bool(rows.start < rows.stop)
+
+
+def _select(batch: Batch, indices: torch.Tensor) -> Batch:
+    maps = batch.maps
+    return Batch(
+        batch.spectra.index_select(0, indices),
+        batch.targets.index_select(0, indices),
+        batch.geometry,
+        None if batch.labels is None else batch.labels.index_select(0, indices),
+        maps if maps is None or len(maps) == 1 else maps.index_select(0, indices),
+    )
+
+
+def _each(maps: Maps | None, count: int) -> list[torch.Tensor | None]:
+    """The maps of each sample of a piece."""
+    return [None] * count if maps is None else [maps] * count if len(maps) == 1 else list(maps.split(1))
+
+
+def _once_or_all(maps: Sequence[torch.Tensor | None]) -> Maps | None:
+    """The maps of all samples, or, if they are the same, once."""
+    known = [each for each in maps if each is not None]
+    if not known:
+        return None
+    if all(each is known[0] or torch.equal(each, known[0]) for each in known):
+        return known[0]
+    return torch.cat(known)
+
+
+def _room(first: torch.Tensor, count: int) -> torch.Tensor:
+    return first.new_empty(count, *first.shape[1:])

@@ -1,0 +1,151 @@
+"""What the units of drawn masks are worth to a task: masks, reconstructions, the loss, and back.
+
+Training a network on while the mask is learned: the paper's outlook.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from promask.errors import InputError
+from promask.losses.base import Task
+from promask.operators.encoding import Encoding, hybrid, over_coils
+from promask.operators.fourier import fft_order
+from promask.recon.base import Reconstruction
+from promask.recon.zero_filled import ZERO_FILLED
+from promask.sampling.pattern import Pattern
+from promask.types import Batch, Scalar, UnitDraws, fitting
+
+
+@dataclass(frozen=True)
+class Backpropagated:
+    """The sum of the losses of the reconstructions, and its derivatives."""
+
+    loss: Scalar
+    gradients: UnitDraws
+    """dL/dm, or L(m = 1) - L(m = 0) where m = 0, for the loss of each reconstruction."""
+    of_weights: Sequence[Tensor] = ()
+    """With respect to the weights of a network that is trained on."""
+
+
+Differentiate = Callable[[UnitDraws, Batch, Pattern, Task, Reconstruction, Sequence[Tensor]], Backpropagated]
+
+
+def backpropagate(
+    masks: UnitDraws,
+    batch: Batch,
+    pattern: Pattern,
+    task: Task,
+    recon: Reconstruction = ZERO_FILLED,
+    weights: Sequence[Tensor] = (),
+) -> Backpropagated:
+    """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, a mean."""
+    masks = masks.detach().requires_grad_()
+    on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
+    images = recon(batch.spectra, on_grid, batch.maps)
+    loss = task(batch.geometry.judged(images), batch) * len(masks)
+    gradients, *of_weights = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
+    return Backpropagated(loss.detach(), gradients, of_weights)
+
+
+def insert(
+    masks: UnitDraws,
+    batch: Batch,
+    pattern: Pattern,
+    task: Task,
+    recon: Reconstruction = ZERO_FILLED,
+    weights: Sequence[Tensor] = (),
+) -> Backpropagated:
+    """Reconstruct as above, and estimate how the loss would change if missing units were put into the image.
+
+    A reconstruction that fills in trusts an acquired sample entirely, and its derivative at a weight of 0 says
+    little about a weight of 1. But it is known what the samples would be, and so, to second order, what comes of
+    changing the image by them: the slope s along this change, and a curvature c in proportion to their energy e,
+    such that the best weight is 1 for all missing units together. L(1) - L(0) = s + c e / 2.
+    """
+    on_grid = pattern.expand(masks).unsqueeze(1)
+    with torch.set_grad_enabled(bool(weights)):
+        made = recon(batch.spectra, on_grid, batch.maps)
+    combined = batch.maps is None and made.shape[1] != batch.spectra.shape[1]
+    if combined or not made.is_complex():  # in a way that has no way back
+        return backpropagate(masks, batch, pattern, task, recon, weights)
+    images = made.detach().requires_grad_()
+    loss = task(batch.geometry.judged(images), batch) * len(masks)
+    of_images, *of_weights = torch.autograd.grad(
+        loss, (images, *weights), allow_unused=True, materialize_grads=True
+    )
+    if weights:
+        through = torch.autograd.grad(made, tuple(weights), of_images, allow_unused=True, materialize_grads=True)
+        of_weights = [direct + indirect for direct, indirect in zip(of_weights, through, strict=True)]
+    with torch.no_grad():
+        kspace, _, axes = hybrid(batch.spectra, on_grid)
+        encoding = Encoding(batch.maps, axes)
+        missed = encoding(made.detach()).neg_().add_(kspace)
+        slopes, energies = (
+            pattern.total(over_coils(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
+        )
+        covered = fft_order(~pattern.padding(), len(pattern.free)).to(masks.device)
+        missing = ((masks == 0) & covered).to(slopes.dtype)
+        within = tuple(range(1, masks.ndim))
+        needed = torch.finfo(slopes.dtype).tiny
+        curvature = -(slopes * missing).sum(within, True) / (energies * missing).sum(within, True).clamp_min(
+            needed
+        )
+        worth = slopes + curvature.clamp_min(0) / 2 * energies
+    return Backpropagated(loss.detach(), worth, of_weights)
+
+
+class Finetuning:
+    """Steps of Adam for the weights of a network, from the gradients of the pieces of a batch.
+
+    The network is in evaluation mode: what it has learned about the statistics of its layers is kept. Weights that
+    were frozen stay as they are.
+    """
+
+    def __init__(self, network: nn.Module, rate: float) -> None:
+        self.network = network.eval()
+        self.weights = [weight for weight in network.parameters() if weight.requires_grad]
+        if not self.weights:
+            raise InputError("finetune has nothing to train: all weights of the network are frozen.")
+        self.optimiser = torch.optim.Adam(self.weights, rate)
+
+    def observe(self, gradients: Sequence[Tensor]) -> None:
+        """Add the gradients of a piece."""
+        for weight, gradient in zip(self.weights, gradients, strict=True):
+            weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+
+    @property
+    def gradients(self) -> list[Tensor]:
+        """The sums so far, which may be changed in place."""
+        for weight in self.weights:
+            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        return [weight.grad for weight in self.weights if weight.grad is not None]
+
+    def step(self, count: int) -> None:
+        """One step along the mean over so many images."""
+        for weight in self.weights:
+            assert weight.grad is not None
+            weight.grad /= count
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    def state(self) -> dict[str, Any]:
+        """The weights and what Adam knows of them, as they are now."""
+        adam = self.optimiser.state_dict()["state"]
+        return {
+            "weights": [weight.detach().clone() for weight in self.weights],
+            "adam": [copy.deepcopy(adam[place]) for place in sorted(adam)],
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; one that does not fit is a ValueError or a LookupError."""
+        with torch.no_grad():
+            for weight, found in zip(self.weights, state["weights"], strict=True):
+                weight.copy_(fitting(found, weight))
+        for weight, known in zip(self.weights, state["adam"] or [{}] * len(self.weights), strict=True):
+            if known:
+                self.optimiser.state[weight] = {name: value.clone() for name, value in known.items()}

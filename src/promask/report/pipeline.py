@@ -1,0 +1,136 @@
+"""From data to a run folder with its report: what `promask learn` and the studio do."""
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from promask.data.atomic import recovered
+from promask.data.file_set import OnFile, prepared
+from promask.data.sample_sets import OTHER_PART, choose_part
+from promask.data.sources import load
+from promask.errors import InputError, InputWarning
+from promask.learning.api import learn
+from promask.learning.checkpoint import checkpoints_in
+from promask.learning.config import Config
+from promask.learning.history import OnStep
+from promask.learning.run import Run, check_destination
+from promask.problem.parallel import ALONE, Group
+from promask.report.data import OnMask, gather
+from promask.report.page import write_report
+from promask.segmentation.network import SegmentationNetwork
+from promask.types import SampleSet
+
+
+def learn_and_report(
+    data: str,
+    out: Path,
+    preset: str = "default",
+    on_step: OnStep | None = None,
+    on_file: OnFile | None = None,
+    on_mask: OnMask | None = None,
+    command: str | None = None,
+    resume: bool = False,
+    group: Group = ALONE,
+    scheduler: str | None = None,
+    **settings: Any,
+) -> Run:
+    """Learn a mask, measure it on what it did not see, and write the run folder.
+
+    `settings` are those of `Config`, as plain values; `command` is what the report says that the run was made by.
+    With `resume`, it goes on from what a process left there that was killed: a checkpoint, or a run without its
+    report. Of a group of processes the first one measures and writes. A `scheduler` is that of a Dask cluster that
+    learns the members.
+    """
+    with group.first_before_others():
+        config = Config.preset(preset, **settings)
+        if group.leads:
+            _make_room(out, resume)
+        data_set = load(data, config)
+    if group.leads:
+        part_learned = choose_part(data_set, config.part, usual="train")[1]
+        other_part = OTHER_PART[part_learned]
+        prepared(choose_part(data_set, other_part, usual="test")[0], on_file)  # what is bad is found now
+    finished = group.told(b"finished" if resume and group.leads and _is_finished(out) else b"unfinished")
+    if finished == b"finished":
+        run = _known_again(out, config, data_set)
+        if (out / "report.html").is_file():
+            return run
+    else:
+        run = learn(
+            data if scheduler else data_set,  # workers open it themselves
+            preset=preset,
+            on_step=on_step,
+            on_file=on_file,
+            checkpoint=out,
+            resume=resume,
+            group=group,
+            scheduler=scheduler,
+            **settings,
+        )
+        run = run.noting(command=command)
+    if group.leads:
+        run = _reported(run, out, data_set, config, on_mask)
+    return run
+
+
+def _make_room(out: Path, resume: bool) -> None:
+    """See that the result can be written; what an unfinished run has left there is gone on from, or goes."""
+    if resume:
+        recovered(out)
+    check_destination(out)
+    if not resume and checkpoints_in(out):
+        warnings.warn(
+            f"{out} held an unfinished run, which is given up: --resume would have gone on from there.",
+            InputWarning,
+            stacklevel=2,
+        )
+        for path in checkpoints_in(out):
+            path.unlink()
+
+
+def _is_finished(out: Path) -> bool:
+    return (out / "run.json").is_file() and not checkpoints_in(out)
+
+
+def _known_again(out: Path, config: Config, data: SampleSet) -> Run:
+    """The finished run in a folder, if it is the one that was asked for."""
+    run = Run.load(out)
+    found, wanted = (_plain({**each, "data": name}) for each, name in _identities(run, config, data))
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise InputError(
+                f"{out} is a finished run with {name} {found.get(name)!r} and not {value!r}: leave out --resume "
+                f"to replace it, or choose another folder."
+            )
+    return run
+
+
+def _identities(run: Run, config: Config, data: SampleSet) -> list[tuple[dict[str, Any], str]]:
+    return [(run.config.to_dict(), run.about["data"]["source"]), (config.to_dict(), data.name)]
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(values)))
+
+
+def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnMask | None) -> Run:
+    """Write the run, then what is measured of it, then the report."""
+    try:
+        run.save(out)  # before anything else can go wrong
+    except OSError as error:
+        left = "goes on from the last checkpoint" if checkpoints_in(out) else "tries again"
+        raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and --resume {left}.") from error
+    judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
+    try:
+        evidence = gather(run, data, judge, on_mask=on_mask)
+        run = evidence.noted(run)
+        run.save(out)
+        write_report(run, out, evidence)
+    except Exception as error:
+        kind = InputError if isinstance(error, InputError) else RuntimeError
+        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+        sentence = f"The mask is in {out}, but not its report: {reason}. promask report {out} tries again."
+        raise kind(sentence) from error
+    return run

@@ -1,0 +1,214 @@
+"""Which axes of k-space are free: how units become a mask.
+
+Units live on the free axes and are broadcast along the others. Both axes of a slice free: single locations. One
+axis: lines. Two of three: (ky, kz) pairs along a readout.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Shaped
+from torch import Tensor
+
+from promask.errors import InputError
+from promask.operators.fourier import real_product
+from promask.types import Spectra, UnitDraws
+
+FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
+"""The names of the command line: how many axes of k-space are free."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The free axes of a k-space grid.
+
+    >>> lines = Pattern(shape=(4, 6), free=(1,))
+    >>> lines.units, lines.unit_shape
+    (6, (6,))
+    >>> lines.expand(torch.arange(6)).shape
+    torch.Size([4, 6])
+    """
+
+    shape: tuple[int, ...]
+    free: tuple[int, ...]
+    extent: tuple[tuple[int, int], ...] = ()
+    """Start and end of the part of each axis that the scanner covers; empty: all of it. What lies outside is
+    padding: it is never acquired, and not counted."""
+
+    def __post_init__(self) -> None:
+        if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
+            raise InputError(
+                f"The free axes {list(self.free)} do not fit k-space of shape {list(self.shape)}: "
+                f"choose from 0 to {len(self.shape) - 1}."
+            )
+        if sorted(set(self.free)) != list(self.free):
+            raise InputError(f"The free axes {list(self.free)} must be increasing and different.")
+        extent = self.extent or tuple((0, n) for n in self.shape)
+        fits = len(extent) == len(self.shape)
+        if not fits or any(not 0 <= a < b <= n for (a, b), n in zip(extent, self.shape, strict=True)):
+            raise InputError(f"The extent {extent} does not fit k-space of shape {list(self.shape)}.")
+        object.__setattr__(self, "extent", extent)
+
+    @staticmethod
+    def named(
+        name: str,
+        shape: Sequence[int],
+        axis: Sequence[int] | None = None,
+        extent: Sequence[tuple[int, int]] = (),
+    ) -> "Pattern":
+        """`1d`, `2d` or `3d`: one, two or three free axes; the last ones unless `axis` says which.
+
+        >>> Pattern.named("1d", (4, 6), axis=[0]).unit_shape
+        (4,)
+        """
+        if name not in FREE_AXES:
+            raise InputError(f"Unknown pattern {name!r}: choose one of {', '.join(FREE_AXES)}.")
+        count, dimensions = FREE_AXES[name], len(shape)
+        if count > dimensions:
+            raise InputError(
+                f"Pattern {name} needs {count} axes, but the data have {dimensions}: shape {list(shape)}."
+            )
+        if axis is None:
+            axis = range(dimensions - count, dimensions)
+        elif len(axis) != count:
+            raise InputError(f"Pattern {name} frees {count} of the axes, but {list(axis)} were given.")
+        if any(not -dimensions <= a < dimensions for a in axis):
+            raise InputError(f"The axes {list(axis)} do not fit k-space of shape {list(shape)}.")
+        return Pattern(tuple(shape), tuple(sorted(a % dimensions for a in axis)), tuple(extent))
+
+    @property
+    def unit_shape(self) -> tuple[int, ...]:
+        """The shape of the grid of units."""
+        return tuple(self.shape[axis] for axis in self.free)
+
+    @property
+    def units(self) -> int:
+        """How many units there are to choose from, padding left out.
+
+        >>> Pattern(shape=(4, 6), free=(1,), extent=((0, 4), (1, 6))).units
+        5
+        """
+        return math.prod(stop - start for start, stop in self._unit_extent)
+
+    @property
+    def _unit_extent(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self.extent[axis] for axis in self.free)
+
+    def padding(self) -> Bool[Tensor, "*units"]:
+        """The units that are never acquired."""
+        outside = torch.ones(self.unit_shape, dtype=torch.bool)
+        outside[tuple(slice(*ends) for ends in self._unit_extent)] = False
+        return outside
+
+    def budget(self, acceleration: float) -> int:
+        """S = floor(units / acceleration), the number of units that may be acquired."""
+        if not 1 <= acceleration <= self.units:
+            raise InputError(
+                f"The acceleration must be from 1 to the number of units, {self.units}, but is {acceleration:g}."
+            )
+        # 33 / 1.1 is 29.999999999999996 in floating point, and 30 to everyone else.
+        return math.floor(self.units / acceleration + 1e-9)
+
+    def expand(self, units: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """(..., *unit_shape) -> (..., *shape): a view, broadcast along the axes that are not free."""
+        leading = units.shape[: units.ndim - len(self.free)]
+        inserted = [n if axis in self.free else 1 for axis, n in enumerate(self.shape)]
+        return units.reshape(*leading, *inserted).expand(*leading, *self.shape)
+
+    def restrict(self, mask: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """(..., *shape) -> (..., *unit_shape): the inverse of `expand`, for masks made of whole units."""
+        if mask.shape[mask.ndim - len(self.shape) :] != self.shape:
+            raise InputError(f"A mask of shape {list(mask.shape)} does not fit k-space of {list(self.shape)}.")
+        units = mask[(..., *(slice(None) if axis in self.free else 0 for axis in range(len(self.shape))))]
+        if not torch.equal(self.expand(units), mask):
+            raise InputError(f"The mask is not made of whole units along the free axes {list(self.free)}.")
+        return units
+
+    def total(self, values: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+        """(..., *shape) -> (..., *unit_shape): the sum over the locations of each unit; adjoint of `expand`."""
+        bound = [axis - len(self.shape) for axis in range(len(self.shape)) if axis not in self.free]
+        return values.sum(bound) if bound else values
+
+    def energies(self, spectra: Spectra) -> UnitDraws:
+        """The energy of each unit in each image: |x_k|^2, summed over channels and the locations of the unit."""
+        squares = real_product(spectra, spectra)
+        return self.total(squares.squeeze(1) if squares.shape[1] == 1 else squares.sum(1))
+
+    def centre(self, width: int) -> Bool[Tensor, "*units"]:
+        """The units within a block of this width, along every free axis, around the centre of k-space.
+
+        >>> Pattern((4, 6), free=(1,)).centre(2)
+        tensor([False, False,  True,  True, False, False])
+        """
+        block = torch.zeros(self.unit_shape, dtype=torch.bool)
+        starts = [max(0, n // 2 - width // 2) for n in self.unit_shape]
+        block[tuple(slice(start, start + width) for start in starts)] = True
+        return block & ~self.padding()
+
+    def block(self, width: int, budget: int) -> Bool[Tensor, "*units"]:
+        """The central block of this width, which must fit the budget."""
+        if width < 0:
+            raise InputError(f"The width of the centre must be at least 0, but is {width}.")
+        block = self.centre(width)
+        size = int(block.sum())
+        if size > budget:
+            raise InputError(
+                f"A centre of width {width} holds {size} units, but the budget is {budget}: "
+                f"choose a narrower centre or a lower acceleration."
+            )
+        return block
+
+    def innermost(self, count: int) -> Bool[Tensor, "*units"]:
+        """The largest central block of the shape of k-space that has at most `count` units.
+
+        What is left of them goes to the rim of the next larger block, nearest first.
+
+        >>> Pattern((4, 6), free=(0, 1)).innermost(5).int()
+        tensor([[0, 0, 0, 0, 0, 0],
+                [0, 0, 1, 1, 0, 0],
+                [0, 0, 1, 1, 1, 0],
+                [0, 0, 0, 0, 0, 0]], dtype=torch.int32)
+        """
+        needed = torch.zeros(self.unit_shape, dtype=torch.float64)
+        for position, n in enumerate(self.unit_shape):
+            offset = torch.arange(n) - n // 2
+            # The width of the smallest block that reaches as far: 1, then -1 to 0, then -1 to 1, ...
+            width = torch.where(offset < 0, -2 * offset, 2 * offset + 1).double() / n
+            needed = needed.maximum(width.reshape([-1 if p == position else 1 for p in range(needed.ndim)]))
+        return self.largest(-needed, count)
+
+    def half(self) -> Shaped[Tensor, "*units"]:
+        """1 in one half of k-space, -1 at the conjugate twins of these units, and 0 for units without a twin.
+
+        >>> Pattern((4, 6), free=(1,)).half()
+        tensor([ 0., -1., -1.,  0.,  1.,  1.])
+        """
+        result = torch.zeros(self.unit_shape)
+        for position, n in enumerate(self.unit_shape):
+            frequency = torch.arange(n) - n // 2
+            side = torch.where(2 * frequency == -n, 0, frequency).sign().to(result.dtype)
+            along = side.reshape([-1 if p == position else 1 for p in range(result.ndim)]).expand(self.unit_shape)
+            result = torch.where(result == 0, along, result)
+        return result
+
+    def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
+        """The `count` units of largest value, none of them in the padding.
+
+        Ties go to the unit nearer to the centre of k-space, then to the one that comes first in memory.
+        """
+        nearest_first = self.distance().flatten().argsort(stable=True)
+        nearest_first = nearest_first[~self.padding().flatten()[nearest_first]]
+        by_value = values.flatten()[nearest_first].argsort(descending=True, stable=True)
+        chosen = torch.zeros(values.numel(), dtype=torch.bool)
+        chosen[nearest_first[by_value[:count]]] = True
+        return chosen.reshape(self.unit_shape)
+
+    def distance(self) -> Shaped[Tensor, "*units"]:
+        """Squared distance of each unit from the centre of k-space, in units of the half width of each axis."""
+        squared = torch.zeros(self.unit_shape, dtype=torch.float64)
+        for position, n in enumerate(self.unit_shape):
+            offset = (torch.arange(n, dtype=torch.float64) - n // 2) / max(n // 2, 1)
+            squared += offset.square().reshape([-1 if p == position else 1 for p in range(squared.ndim)])
+        return squared

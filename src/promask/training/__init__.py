@@ -1,1 +1,0 @@
-"""Training segmentation networks on fully sampled images."""

@@ -1,0 +1,100 @@
+"""Mistakes in a command line get one sentence on standard error and exit status 2, in every command."""
+
+import pytest
+import typer
+
+from promask.cli.main import app, laid_out
+
+PARSER = laid_out(typer.main.get_command(app))
+
+
+def leaves(command, *path):
+    within = getattr(command, "commands", {})
+    for name, each in within.items():
+        yield from leaves(each, *path, name)
+    if not within:
+        yield path, command
+
+
+COMMANDS = dict(leaves(PARSER))
+GROUPS = [(), *((name,) for name, each in PARSER.commands.items() if hasattr(each, "commands"))]
+
+
+def options(command, *kinds):
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and not parameter.is_flag:
+            kind = parameter.type_descriptor.annotation
+            if not kinds or kind in kinds or any(kind == list[each] for each in kinds):
+                yield parameter.opts[0]
+
+
+NUMBERS = [(path, name) for path, command in COMMANDS.items() for name in options(command, int, float)]
+NEEDED = [
+    (path, [each for each in command.params if each.required])
+    for path, command in COMMANDS.items()
+    if any(each.required for each in command.params)
+]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_unknown_options(commands, path):
+    error = commands(*path, "--hepl", status=2)
+    assert error == f"promask: No such option: --hepl. Did you mean --help? See promask {' '.join(path)} --help.\n"
+    assert "Did you mean" not in commands(*path, "--xyzzy", status=2)
+
+
+@pytest.mark.parametrize(("path", "needed"), NEEDED, ids=[" ".join(path) for path, _ in NEEDED])
+def test_missing_words(commands, path, needed):
+    error = commands(*path, status=2)
+    assert error.startswith("promask: Missing ")
+    assert any(each.display_name_raw in error or each.opts[0] in error for each in needed)
+    assert error.endswith(f" See promask {' '.join(path)} --help.\n")
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_options_without_their_value(commands, path):
+    names = list(options(COMMANDS[path]))
+    for name in names[-1:]:
+        assert f"'{name}' requires an argument" in commands(*path, name, status=2)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), NUMBERS, ids=lambda value: " ".join(value) if value[0] != "-" else value
+)
+def test_values_that_are_not_numbers(commands, path, name):
+    needed = [each for each in COMMANDS[path].params if each.required]
+    words = ["x" for each in needed if each.param_type_name == "argument"]
+    for each in needed:
+        if each.param_type_name == "option" and each.opts[0] != name:
+            words += [each.opts[0], "8"]
+    error = commands(*path, *words, name, "many", status=2)
+    assert f"Invalid value for '{name}': 'many' is not a" in error
+    assert "number." in error
+
+
+@pytest.mark.parametrize("path", GROUPS, ids=" ".join)
+def test_unknown_commands(commands, path):
+    group = PARSER.commands[path[0]] if path else PARSER
+    name = next(iter(group.commands))
+    error = commands(*path, f"{name}x", status=2)
+    assert f"No such command '{name}x'. Did you mean '{name}'" in error
+    assert error.endswith(f"? See {' '.join(('promask', *path))} --help.\n")
+    assert "Did you mean" not in commands(*path, "xyzzy", status=2)
+
+
+def test_a_group_alone(commands):
+    assert "Missing command. See promask segment --help." in commands("segment", status=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("evaluate a b c d", "Got unexpected extra argument(s) (c d). See promask evaluate --help."),
+        ("learn brain --json=3 --out a", "Option '--json' does not take a value."),
+        ("export a --shape 320 x --out b", "Got unexpected extra argument(s) (x)."),
+        ("learn brain --steps=few --out a", "Invalid value for '--steps': 'few' is not a whole number."),
+        ("--show-completion ksh", "The shell must be one of bash, zsh, fish, but is 'ksh'"),
+    ],
+)
+def test_other_mistakes(commands, words, message):
+    assert message in commands(*words.split(), status=2)

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+import torch
+from skimage.metrics import peak_signal_noise_ratio, structural_similarity
+
+from helpers import seeded, smooth_images
+from promask import evaluate
+from promask.data.arrays import from_images
+from promask.errors import InputError
+from promask.evaluation.conventions import CONVENTIONS
+
+
+def test_against_numpy():
+    """Zero-filling and PSNR written out in NumPy, for an odd and an even axis."""
+    images = smooth_images(20, size=(15, 12), phase=False).float()
+    mask = torch.rand(15, 12, generator=seeded()) < 0.4
+    result = evaluate(mask, images)
+    for index in (0, 7, 19):
+        target = images[index, 0].double().numpy()
+        kspace = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(target)))
+        image = np.abs(np.fft.fftshift(np.fft.ifft2(np.fft.ifftshift(kspace * mask.numpy()))))
+        low, high = target.min(), target.max()
+        error = np.clip((image - low) / (high - low), 0, 1) - (target - low) / (high - low)
+        assert result.psnr[index] == pytest.approx(-10 * np.log10((error**2).mean()), rel=1e-4)
+    summary = result.summary()
+    assert summary["psnr"] == pytest.approx(np.mean(result.psnr))
+    assert summary["acceleration"] == 180 / int(mask.sum())
+    assert summary["images"] == 20
+
+
+VOLUMES = [*"abcabca", *"b" * 11, "c"]
+"""Interleaved, of 3, 13 and 3 slices, and more than are reconstructed at a time."""
+
+
+def by_fastmri(target, image):
+    """The three metrics of a volume, (slice, H, W), as fastMRI's evaluate.py computes them."""
+    maximum = target.max()
+    psnr = peak_signal_noise_ratio(target, image, data_range=maximum)
+    ssim = sum(structural_similarity(y, x, data_range=maximum) for x, y in zip(image, target, strict=True))
+    nmse = np.linalg.norm(target - image) ** 2 / np.linalg.norm(target) ** 2
+    return psnr, ssim / len(target), nmse
+
+
+def zero_filled(images, mask):
+    axes = tuple(range(-mask.ndim, 0))
+    kspace = np.fft.fftshift(np.fft.fftn(np.fft.ifftshift(images, axes), axes=axes), axes)
+    return np.abs(np.fft.fftshift(np.fft.ifftn(np.fft.ifftshift(kspace * mask, axes), axes=axes), axes))
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("scale", [1e-6, 300.0])
+def test_fastmri_convention(channels, scale):
+    """Complex slices with a phase, of which some are far brighter than others of their volume."""
+    brightness = torch.linspace(0.2, 4, len(VOLUMES)).reshape(-1, 1, 1, 1) * scale
+    images = (smooth_images(len(VOLUMES), channels, (15, 12)) * brightness).to(torch.complex64)
+    mask = torch.rand(15, 12, generator=seeded()) < 0.4
+    result = evaluate(mask, from_images(images, subjects=VOLUMES), part="all", convention="fastmri")
+    filled = zero_filled(images.to(torch.complex128).numpy(), mask.numpy())
+    for number, name in enumerate("abc"):
+        chosen = np.array(VOLUMES) == name
+        # The channels of a slice count as further slices.
+        target, image = (x[chosen].reshape(-1, 15, 12) for x in (images.abs().double().numpy(), filled))
+        found = result.psnr[number], result.ssim[number], result.nmse[number]
+        np.testing.assert_allclose(found, by_fastmri(target, image), rtol=1e-4)
+    assert result.of == "volume"
+    summary = result.summary()
+    assert summary["ssim"] == pytest.approx(np.mean(result.ssim))
+    assert (summary["images"], summary["volumes"], summary["convention"]) == (19, 3, "fastmri")
+
+
+def test_fastmri_convention_of_samples_that_are_volumes():
+    """Each is a volume of its own, whoever its subject is, and its slices are those of its first axis."""
+    images = smooth_images(3, 2, (4, 9, 8), dtype=torch.complex64) * torch.tensor([1.0, 5, 2]).reshape(
+        3, 1, 1, 1, 1
+    )
+    mask = torch.rand(4, 9, 8, generator=seeded()) < 0.5
+    data = from_images(images, subjects=["a", "b", "a"], volumes=True)
+    result = evaluate(mask, data, part="all", convention="fastmri")
+    filled = zero_filled(images.to(torch.complex128).numpy(), mask.numpy())
+    expected = [
+        by_fastmri(target.reshape(-1, 9, 8), image.reshape(-1, 9, 8))
+        for target, image in zip(images.abs().double().numpy(), filled, strict=True)
+    ]
+    found = list(zip(result.psnr, result.ssim, result.nmse, strict=True))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert (result.summary()["images"], result.summary()["volumes"]) == (3, 3)
+
+
+def test_the_usual_convention_is_the_papers():
+    images = smooth_images(3, dtype=torch.complex64)
+    result = evaluate(torch.arange(12) % 3 == 0, images)
+    assert (result.of, result.convention, len(result.psnr)) == ("image", "paper", 3)
+    assert result.summary()["convention"] == "paper"
+    assert "volumes" not in result.summary()
+    with pytest.raises(InputError, match=r"^Unknown convention 'x': choose one of paper, fastmri\.$"):
+        evaluate(torch.ones(16, 12), images, convention="x")
+
+
+def test_held_out_subjects_are_used_if_there_are_any():
+    images = smooth_images(10, dtype=torch.complex64)
+    known = from_images(images, subjects=[f"patient-{index // 2}" for index in range(10)])
+    mask = torch.ones(16, 12)
+    assert evaluate(mask, images).summary()["images"] == 10
+    assert evaluate(mask, known).summary()["images"] == 2
+    assert evaluate(mask, known).summary()["part"] == "test"
+    assert evaluate(mask, known, part="train").summary()["images"] == 8
+
+
+def test_a_full_mask_is_nearly_perfect():
+    assert min(evaluate(torch.ones(16, 12), smooth_images(2, dtype=torch.complex64)).psnr) > 100
+
+
+def test_lines_broadcast():
+    images = smooth_images(2, dtype=torch.complex64)
+    line = torch.arange(12) % 3 == 0
+    assert evaluate(line, images).psnr == evaluate(line.expand(16, 12), images).psnr
+    assert evaluate(line.to(torch.uint8), images).psnr == evaluate(line, images).psnr
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_tiny_images_have_no_ssim(convention):
+    images = smooth_images(2, size=(4, 4), dtype=torch.complex64)
+    summary = evaluate(torch.ones(4, 4), images, convention=convention).summary()
+    assert summary["ssim"] is None
+    assert summary["psnr"] > 100
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.ones(12, 16), r"shape \[12, 16\], but the k-space of the data has shape \[16, 12\]"),
+        (torch.full((16, 12), 0.5), "only 0 and 1"),
+        (torch.full((16, 12), float("nan")), "only 0 and 1"),
+        (torch.zeros(16, 12), "acquires nothing"),
+    ],
+)
+def test_bad_masks(mask, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(mask, smooth_images(2, dtype=torch.complex64))

@@ -1,0 +1,177 @@
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import smooth_images
+from promask import Run, learn
+from promask.errors import InputError
+from promask.report.page import write_report
+
+
+def edit(folder, before, after):
+    text = (folder / "run.json").read_text()
+    assert before in text
+    (folder / "run.json").write_text(text.replace(before, after))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return learn(
+        smooth_images(3, dtype=torch.complex64), 4.5, steps=12, members=2, seed=7, pattern="1d", axis=(0,)
+    )
+
+
+def test_the_folder_is_the_contract(run, tmp_path):
+    folder = run.save(tmp_path / "deep" / "run")
+    mask = np.load(folder / "mask.npy", allow_pickle=False)
+    probabilities = np.load(folder / "probabilities.npy", allow_pickle=False)
+    record = json.loads((folder / "run.json").read_text())
+    assert mask.dtype == bool
+    assert mask.shape == (16, 12)
+    assert probabilities.dtype == np.float32
+    assert probabilities.shape == (16,)
+    assert record["acceleration"] == {"asked": 4.5, "achieved": 16 / 3}
+    assert (record["units"], record["budget"], record["seed"]) == (16, 3, 7)
+    assert mask.sum() == 3 * 12
+    assert record["config"]["steps"] == 12
+    assert {len(record["history"][name]) for name in ("loss", "budget", "temperature")} == {12}
+    assert record["about"]["versions"]["torch"] == torch.__version__
+    assert record["about"]["seconds"] > 0
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "mask.npy",
+        "probabilities.npy",
+        "run.json",
+        "trajectory.npy",
+        "variance.npy",
+    ]
+    assert [path.name for path in folder.parent.iterdir()] == ["run"], "no temporary files are left"
+
+
+def test_reading_gives_the_same_run(run, tmp_path):
+    again = Run.load(run.save(tmp_path / "run"))
+    assert torch.equal(again.probabilities, run.probabilities)
+    assert torch.equal(again.variance, run.variance)
+    assert torch.equal(again.mask, run.mask)
+    assert again.config == run.config
+    assert again.history == run.history
+    assert torch.equal(again.sample(2, seed=1), run.sample(2, seed=1))
+    assert torch.equal(again.sample(2, seed=1, exact=True), run.sample(2, seed=1, exact=True))
+
+
+def test_a_run_is_replaced_and_anything_else_is_not(run, tmp_path):
+    folder = run.save(tmp_path / "run")
+    run.noting(again=True).save(folder)
+    assert Run.load(folder).about["again"]
+    (folder / "notes.txt").write_text("seen at x4")
+    with pytest.raises(InputError, match=r"is a run, but holds notes.txt as well"):
+        run.save(folder)
+    assert (folder / "notes.txt").read_text() == "seen at x4"
+
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter.tex").write_text("years of work")
+    with pytest.raises(InputError, match="exists and is not a run"):
+        run.save(precious)
+    with pytest.raises(InputError, match="is a file"):
+        run.save(precious / "chapter.tex")
+    with pytest.raises(InputError, match="Cannot write to"):
+        run.save(precious / "chapter.tex" / "run")
+    (precious / "run.json").write_text("{}")
+    with pytest.raises(InputError, match="not the record of a run"):
+        run.save(precious)
+    assert (precious / "chapter.tex").read_text() == "years of work"
+
+
+def test_an_empty_folder_is_used(run, tmp_path):
+    (tmp_path / "run").mkdir()
+    assert (run.save(tmp_path / "run") / "mask.npy").exists()
+
+
+def test_a_failure_while_writing_keeps_the_former_run(run, tmp_path, monkeypatch):
+    folder = run.save(tmp_path / "run")
+    monkeypatch.setattr("promask.learning.run.save_text", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        run.noting(evaluation=1).save(folder)
+    assert "evaluation" not in Run.load(folder).about
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_interruption_between_the_two_renames_keeps_the_former_run(run, tmp_path, monkeypatch):
+    folder = run.save(tmp_path / "run")
+    rename = Path.rename
+    monkeypatch.setattr(
+        Path, "rename", lambda self, to: rename(self, to) if "replaced" in f"{self}{to}" else stop()
+    )
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.noting(evaluation=1).save(folder)
+    assert "evaluation" not in Run.load(folder).about
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_links_are_followed_and_the_folder_you_are_in_is_kept(run, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    run.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "elsewhere" / "mask.npy").exists()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="the folder that you are in"):
+        run.save(".")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "run.json").unlink(), "holds no run.json"),
+        (lambda folder: (folder / "run.json").write_text("{"), "is damaged"),
+        (lambda folder: (folder / "run.json").write_text("[]"), "not the record of a run"),
+        (lambda folder: (folder / "run.json").write_text('{"format": 99}'), "not the record of a run"),
+        (lambda folder: (folder / "run.json").write_text('{"format": 2}'), "is missing or wrong"),
+        (lambda folder: np.save(folder / "probabilities.npy", np.zeros(3, np.float32)), "does not fit the run"),
+        (lambda folder: (folder / "probabilities.npy").write_bytes(b"\x93NUMPY"), "damaged"),
+        (lambda folder: (folder / "variance.npy").unlink(), "Cannot read"),
+        (lambda folder: np.save(folder / "probabilities.npy", np.full(16, np.nan, "f4")), "from 0 to 1"),
+        (lambda folder: edit(folder, '"budget": 3', '"budget": 999'), "from 1 to 16 units"),
+    ],
+)
+def test_damaged_folders(run, tmp_path, damage, message):
+    folder = run.save(tmp_path / "run")
+    damage(folder)
+    with pytest.raises(InputError, match=message):
+        Run.load(folder)
+
+
+def test_a_run_of_another_version_is_not_read_but_may_be_replaced(run, tmp_path):
+    folder = run.save(tmp_path / "run")
+    edit(folder, '"format": 2', '"format": 1')
+    with pytest.raises(InputError, match="can be used by themselves"):
+        Run.load(folder)
+    run.save(folder)
+    assert torch.equal(Run.load(folder).mask, run.mask)
+
+
+def test_pickles_are_never_loaded(run, tmp_path):
+    folder = run.save(tmp_path / "run")
+    np.save(folder / "probabilities.npy", np.array([object()]), allow_pickle=True)
+    with pytest.raises(InputError, match="holds objects"):
+        Run.load(folder)
+
+
+def test_the_report_is_one_file_without_links(run, tmp_path):
+    folder = run.save(tmp_path / "run")
+    page = write_report(
+        run.noting(evaluation={"psnr": 30.0, "ssim": None, "nmse": 0.1, "images": 3, "part": "all"}), folder
+    )
+    text = page.read_text()
+    assert set(re.findall(r"https?://[^\"']+", text)) == {"http://www.w3.org/2000/svg"}, "a name, not an address"
+    assert "<b>30.00 dB</b><span>PSNR</span>" in text
+    assert "5.333 achieved, 4.5 asked" in text
+    assert (folder / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")

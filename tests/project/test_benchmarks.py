@@ -1,0 +1,76 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from benchmarks.alternatives import ALTERNATIVES, swapped
+from benchmarks.scale import row
+
+from helpers import seeded, smooth_images
+from promask import learn
+from promask.data.arrays import from_images
+from promask.evaluation.evaluate import evaluate
+from promask.learners import RULES
+from promask.learners.gumbel_adam import Published
+from promask.losses.image import ImageLoss
+from promask.sampling.pattern import Pattern
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_benchmark_runs(tmp_path):
+    """Small and short: that it works, not how fast it is."""
+    sizes = ["--steps", "2", "--size", "32", "--largest", "128", "--volumes", "4"]
+    command = [sys.executable, "-m", "benchmarks", *sizes, "--out", tmp_path / "bench.json"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    record = json.loads((tmp_path / "bench.json").read_text())
+    names = [row["step"] for row in record["rows"]]
+    assert names == ["textbook, 32 x 4", "paper preset, 32 x 4", "default preset, 16 x 1"]
+    assert all(row["seconds"] > 0 and row["fourier_floor"] > 0 for row in record["rows"])
+    assert set(record["memory"]) == {"textbook", "paper", "default"}
+    assert record["scaling"]["sizes"] == [64, 128]
+    assert record["volume"]["shape"] == [16, 16, 8]
+    assert record["reading"]["slices"] == 80
+    assert "this / Fourier floor" in shown
+    assert record["network"]["images"] == 32
+    assert all(record["network"][kind] > 0 for kind in ("bare", "gradient", "shape"))
+    assert "of the bare network" in shown
+    assert all(row[count]["run"] > row[count]["step"] > 0 for row in record["processes"] for count in "12")
+    assert record["checkpoints"]["checkpoints"]["written"] >= 0
+    assert [row["fourier"] for row in record["iterative"]["images"]] == [23, 43, 43, 101]
+    assert "this / its own transforms" in shown
+
+
+# The alternatives to the default rule
+
+
+@pytest.mark.parametrize("rule", [rule for _, rule in ALTERNATIVES.values() if rule is not None])
+def test_every_alternative_learns(rule, monkeypatch):
+    """Each is far better than a random mask."""
+    monkeypatch.setitem(RULES, "alternative", rule)
+    images = smooth_images(8, size=(16, 16), dtype=torch.complex64, phase=False)
+    settings = {"annealing": "cubic", "patience": 0} if issubclass(rule, Published) else {}
+    run = learn(images, 4, rule="alternative", steps=60, init="uniform", **settings)
+    random = run.distribution.pattern.largest(torch.rand(16, 16, generator=seeded()), 64)
+    assert evaluate(run.mask, images).summary()["nmse"] < 0.7 * evaluate(random, images).summary()["nmse"]
+
+
+def test_swaps_lower_the_loss_and_keep_the_budget():
+    data = from_images(smooth_images(6, size=(16, 12), dtype=torch.complex64))
+    pattern = Pattern((16, 12), (0, 1))
+    mask = pattern.largest(torch.rand(16, 12, generator=seeded()), 48)
+    better = swapped(mask, data, pattern, ImageLoss("mse"))
+    assert better.sum() == mask.sum()
+    assert evaluate(better, data).summary()["nmse"] < 0.9 * evaluate(mask, data).summary()["nmse"]
+
+
+def test_the_scale_of_the_images_defeats_the_published_rule_only():
+    cells = row(16, 1.0, steps=20).strip("| ").split(" | ")
+    assert cells[:2] == ["16", "1"]
+    assert float(cells[2]) < -5
+    assert cells[3] == "yes"
+    assert float(cells[4]) > 0

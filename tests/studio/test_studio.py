@@ -1,0 +1,292 @@
+"""The calls of the studio, as a page makes them."""
+
+import json
+
+import httpx
+import numpy as np
+import pytest
+from studio_helpers import asked, calling, events_of, images_file, sent, serving, until
+
+from promask.data.sources import load
+from promask.studio import uploads as uploads_module
+from promask.studio.server import Server
+from promask.studio.studio import Studio
+
+SMALL = {"acceleration": 4, "steps": 5}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving(limit=1) as started:
+        yield started
+
+
+@pytest.fixture
+def client(server):
+    with calling(server) as made:
+        yield made
+
+
+@pytest.fixture
+def scans(tmp_path):
+    return images_file(tmp_path / "scans.npz")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/style.css"),
+        ("GET", "/api/data/head"),
+        ("POST", "/api/uploads"),
+        ("PUT", "/api/uploads/x/y.npz"),
+        ("POST", "/api/jobs"),
+        ("GET", "/api/jobs/x/events"),
+        ("GET", "/api/jobs/x/report.html"),
+        ("GET", "/api/jobs/x/mask"),
+        ("DELETE", "/api/jobs/x"),
+    ],
+)
+@pytest.mark.parametrize("token", [None, "", "wrong", "é"])
+def test_nothing_without_the_token(server, method, path, token):
+    base = server.url.partition("/?")[0]
+    answer = httpx.request(method, base + path, params=None if token is None else {"token": token})
+    assert answer.status_code == 403
+    sentence = answer.json()["error"] if path.startswith("/api") else answer.text
+    assert sentence == "The token is missing or wrong: open the address that promask studio printed."
+
+
+def test_the_token_may_be_in_the_query_or_in_a_header(server, client):
+    base = server.url.partition("/?")[0]
+    assert httpx.get(server.url).status_code == 200
+    assert client.get("/").status_code == 200
+    assert httpx.get(base, headers={"X-Promask-Token": server.studio.token[:-1]}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "192.168.0.1:80"])
+def test_other_names_of_the_host_are_refused(client, host):
+    assert client.get("/", headers={"Host": host}).status_code == 400
+
+
+def test_it_listens_on_this_machine_alone(server):
+    assert server.socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_may_load_nothing(client):
+    answer = client.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "//" not in answer.text.replace("// ", ""), "no address"
+    assert answer.text.count("<script nonce=") == 7
+    assert client.get("/").headers["content-security-policy"] != policy, "another nonce every time"
+
+
+def test_headers_of_every_answer(client):
+    for path in ("/", "/api/data/nothing", "/nothing"):
+        headers = client.get(path).headers
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/style.css", "/api"])
+def test_there_are_no_other_pages(client, path):
+    answer = client.get(path)
+    assert (answer.status_code, answer.json()) == (404, {"error": "There is no such call."})
+
+
+def test_a_built_in_set_is_described(client):
+    found, truth = client.get("/api/data/head").json(), load("head")
+    assert (found["images"], found["channels"], *found["shape"]) == (len(truth), *truth.shape)
+    assert found["held_out"] == 0
+    assert found["picture"].startswith("data:image/png;base64,")
+    assert client.get("/api/data/heart").status_code == 404
+
+
+def test_an_upload_is_described(client, scans):
+    found = client.get(f"/api/uploads/{sent(client, scans)}").json()
+    assert (found["images"], found["subjects"], found["shape"], found["held_out"]) == (6, 3, [24, 24], 2)
+
+
+def test_files_sent_together_are_a_folder(client, tmp_path):
+    paths = [images_file(tmp_path / f"sub-{n}_scan.npz", count=3, seed=n) for n in range(4)]
+    upload = sent(client, *paths)
+    found = client.get(f"/api/uploads/{upload}").json()
+    assert found["images"] == 12
+    checked = client.post("/api/check", json={"upload": upload, "acceleration": 4}).json()
+    assert checked["command"] == "promask learn scans --accel 4 --out runs/scans-x4"
+
+
+def test_the_two_files_of_bart_are_one_data_set(client, tmp_path, commands, scans):
+    commands("baseline", "random", scans, "--accel", 2, "--out", "mask.cfl")
+    upload = sent(client, tmp_path / "mask.hdr", tmp_path / "mask.cfl")
+    checked = client.post("/api/check", json={"upload": upload, "acceleration": 4}).json()
+    assert checked["command"].startswith("promask learn mask.cfl ")
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "kept"),
+    [
+        ("..%5C..%5Cx.npz", 201, "x.npz"),
+        ("folder%5Cx.npz", 201, "x.npz"),
+        (".hidden.npz", 201, "hidden.npz"),
+        ("-out%20of%3Bline.npz", 201, "out_of_line.npz"),
+        ("acdc%3Ax.npz", 201, "acdc_x.npz"),
+        ("%00a%0Ab.NII.GZ", 201, "a_b.NII.GZ"),
+        ("a" * 300 + ".npz", 201, "a" * 100 + ".npz"),
+        ("..%2F..%2Fx.npz", 404, None),
+        ("%2Fetc%2Fx.npz", 404, None),
+        ("%2E%2E", 400, None),
+        (".npz", 400, None),
+        ("run.sh", 400, None),
+        ("x.npz.py", 400, None),
+        ("x.pkl", 400, None),
+    ],
+)
+def test_names_are_never_places(server, client, name, status, kept):
+    upload = client.post("/api/uploads").json()["upload"]
+    # httpx would tidy the path up; the bytes go as they are.
+    url = client.base_url.copy_with(raw_path=f"/api/uploads/{upload}/{name}".encode())
+    before = set(server.studio.folder.rglob("*"))
+    answer = client.put(url, content=b"bytes")
+    assert answer.status_code == status, answer.text
+    new = set(server.studio.folder.rglob("*")) - before
+    assert new == (set() if kept is None else {server.studio.uploads.get(upload).files / kept})
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_is_too_large_is_refused_and_leaves_nothing(server, client, told):
+    upload = client.post("/api/uploads").json()["upload"]
+    whole = b"x" * 1_200_000
+    body = whole if told else iter([whole[:600_000], whole[600_000:]])
+    answer = client.put(f"/api/uploads/{upload}/big.npy", content=body)
+    assert answer.status_code == 413
+    assert "larger than 1 MB" in answer.json()["error"]
+    found = server.studio.uploads.get(upload)
+    assert list(found.files.iterdir()) == []
+    assert client.put(f"/api/uploads/{upload}/small.npy", content=b"x" * 900_000).status_code == 201
+    assert client.put(f"/api/uploads/{upload}/other.npy", content=b"x" * 200_000).status_code == 413, "together"
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(server, client):
+    upload = client.post("/api/uploads").json()["upload"]
+
+    def broken():
+        yield b"x" * 1000
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        client.put(f"/api/uploads/{upload}/scan.npy", content=broken())
+    found = server.studio.uploads.get(upload)
+    until(lambda: not found.names)
+    assert list(found.files.iterdir()) == []
+    assert found.size == 0
+
+
+def test_files_are_counted_and_their_names_differ(client, monkeypatch):
+    monkeypatch.setattr(uploads_module, "MOST_FILES", 2)
+    upload = client.post("/api/uploads").json()["upload"]
+    statuses = [
+        client.put(f"/api/uploads/{upload}/{name}", content=b"x").status_code
+        for name in ("a.npy", "A.npy", "b.npy", "c.npy")
+    ]
+    assert statuses == [201, 409, 201, 413]
+    assert client.put(f"/api/uploads/{upload}/a.npy", content=b"").status_code == 409
+
+
+def test_only_built_in_sets_and_uploads_are_opened(client, scans):
+    for data in (str(scans), "scans.npz", "/etc/passwd", f"acdc:{scans.parent}", "head+phase", ""):
+        answer = client.post("/api/jobs", json={"data": data, **SMALL})
+        assert answer.status_code == 400
+        assert "is not a built-in data set" in answer.json()["error"]
+    assert client.post("/api/jobs", json={"upload": str(scans), **SMALL}).status_code == 404
+    assert client.post("/api/jobs", json=SMALL).status_code == 400
+    assert client.post("/api/jobs", json={"data": "head", "upload": "x", **SMALL}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"init": "/etc/passwd"}, "init"),
+        ({"network": "x.safetensors"}, "network"),
+        ({"maps": "x.npy"}, "maps"),
+        ({"out": "/tmp/x"}, "out"),
+        ({"acceleration": 0.5}, "at least 1"),
+        ({"acceleration": "8"}, "acceleration"),
+        ({"acceleration": True}, "acceleration"),
+        ({"pattern": "3d"}, "2d or 1d"),
+        ({"loss": "segmentation"}, "mse or l1 or ssim"),
+        ({"recon": "network"}, "zero-filled"),
+        ({"axis": 0}, "1d"),
+        ({"pattern": "1d", "axis": 2}, "0 or 1"),
+        ({"steps": 0}, "at least 1"),
+        ({"steps": 2.5}, "steps"),
+        ({"seed": -1}, "seed"),
+        ({"coils": 1000}, "at most 64"),
+    ],
+)
+@pytest.mark.parametrize("call", ["check", "jobs"])
+def test_bad_settings_are_one_sentence(client, wish, words, call):
+    answer = client.post(f"/api/{call}", json={"data": "head", **SMALL, **wish})
+    assert answer.status_code == 400
+    sentence = answer.json()["error"]
+    assert words in sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+
+
+def test_a_body_that_is_no_json(client):
+    answer = client.post("/api/jobs", content=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"error"}
+
+
+def test_the_budget_is_told_when_the_data_are_known(client, scans):
+    upload = sent(client, scans)
+    wish = {"upload": upload, "acceleration": 5}
+    assert client.post("/api/check", json=wish).json()["budget"] is None
+    client.get(f"/api/uploads/{upload}")
+    assert client.post("/api/check", json=wish).json()["budget"] == {"acquired": 115, "units": 576}
+    lines = client.post("/api/check", json={**wish, "pattern": "1d"}).json()
+    assert lines["budget"] == {"acquired": 4, "units": 24}
+    too_wide = client.post("/api/check", json={**wish, "centre": 20})
+    assert too_wide.status_code == 400
+    assert "400 units" in too_wide.json()["error"]
+
+
+def test_damaged_files_are_one_sentence_without_places(server, client, tmp_path):
+    path = tmp_path / "scan.npz"
+    path.write_bytes(b"PK nonsense")
+    upload = sent(client, path)
+    answer = client.get(f"/api/uploads/{upload}")
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("scan.npz ")
+    ended = events_of(client, asked(client, upload=upload, **SMALL)["id"])[-1]
+    assert (ended["state"], ended["error"]) == ("failed", answer.json()["error"])
+    assert str(server.studio.folder) not in json.dumps(ended)
+    assert client.get(f"/api/jobs/{ended['id']}/mask").status_code == 409
+
+
+def test_nothing_in_a_file_is_executed(client, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "trapped"), "w"))
+
+    np.save(tmp_path / "trap.npy", np.array([Trap()], dtype=object), allow_pickle=True)
+    upload = sent(client, tmp_path / "trap.npy")
+    assert client.get(f"/api/uploads/{upload}").status_code == 400
+    assert events_of(client, asked(client, upload=upload, **SMALL)["id"])[-1]["state"] == "failed"
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_a_port_that_is_taken(server):
+    studio = Studio(threads=1)
+    try:
+        with pytest.raises(ValueError, match="leave out --port"):
+            Server(studio, server.socket.getsockname()[1])
+    finally:
+        studio.close()

@@ -1,0 +1,251 @@
+"""The page of the studio in a browser, from files to masks."""
+
+import io
+import time
+import zipfile
+
+import pytest
+from playwright.sync_api import expect
+from studio_helpers import calling, images_file, is_alive, serving, until
+
+SECONDS = 30_000
+"""To wait at most, in thousandths."""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving(limit=5) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def no_jobs_left(server):
+    """A test that fails leaves no job to the others."""
+    yield
+    for job in server.studio.jobs.unfinished():
+        server.studio.jobs.cancel(job.id)
+
+
+@pytest.fixture
+def scans(tmp_path):
+    return images_file(tmp_path / "scans.npz")
+
+
+@pytest.fixture
+def page(tab, server):
+    """The page, when the built-in set has been looked at."""
+    tab.set_default_timeout(SECONDS)
+    expect.set_options(timeout=SECONDS)
+    tab.goto(server.url)
+    expect(tab.locator("#budget")).to_have_text("5376 of 43008 locations are acquired.")
+    return tab
+
+
+@pytest.fixture
+def forgiving_page(browser, server):
+    """The same for tests in which the studio refuses something, which browsers note as errors."""
+    context = browser.new_context()
+    page = context.new_page()
+    complaints = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.set_default_timeout(SECONDS)
+    expect.set_options(timeout=SECONDS)
+    page.goto(server.url)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def choose(page, path):
+    page.set_input_files("#files", path)
+    expect(page.locator("#about-data")).to_contain_text("6 images of 3 subjects, 24 \u00d7 24")
+
+
+def downloaded(page, button):
+    with page.expect_download() as waiting:
+        page.click(button)
+    return waiting.value.suggested_filename, waiting.value.path().read_bytes()
+
+
+def test_from_files_to_a_mask(page, scans, commands, tmp_path):
+    choose(page, scans)
+    page.fill("#acceleration", "4")
+    page.check("text=SSIM")
+    page.click("summary")
+    page.fill("#seed", "3")
+    expect(page.locator("#budget")).to_have_text("144 of 576 locations are acquired.")
+    expect(page.locator("#command")).to_have_text(
+        "promask learn scans.npz --accel 4 --loss ssim --seed 3 --out runs/scans-x4"
+    )
+    page.click("#copy")
+    command = page.evaluate("navigator.clipboard.readText()")
+    page.click("#learn")
+    expect(page.locator("#state")).to_contain_text("PSNR")
+    expect(page.frame_locator("#report").locator("h1")).to_contain_text("x4 mask for scans.npz")
+    commands(*command.split()[1:])
+    run = tmp_path / "runs" / "scans-x4"
+    assert downloaded(page, "#download-mask") == ("mask.npy", (run / "mask.npy").read_bytes())
+    name, content = downloaded(page, "#download-run")
+    assert name == "scans.zip"
+    archive = zipfile.ZipFile(io.BytesIO(content))
+    assert archive.read("scans/probabilities.npy") == (run / "probabilities.npy").read_bytes()
+    page.select_option("#format", "bart")
+    name, content = downloaded(page, "#download-mask")
+    assert sorted(zipfile.ZipFile(io.BytesIO(content)).namelist()) == ["mask.cfl", "mask.hdr"]
+    with page.context.expect_page() as other:
+        page.click("#open-report")
+    expect(other.value.locator("h1")).to_contain_text("x4 mask for scans.npz")
+    page.reload()
+    expect(page.locator("#state")).to_contain_text("PSNR")
+    expect(page.locator("#about-data")).to_contain_text("6 images")
+
+
+def test_the_mask_forms_before_the_eyes_and_can_be_cancelled(page, server, scans):
+    choose(page, scans)
+    page.fill("#acceleration", "4")
+    page.click("summary")
+    page.select_option("#recon", "cs")
+    page.fill("#steps", "100000")
+    page.click("#learn")
+    expect(page.locator("#number-step")).to_contain_text("of 100000")
+    expect(page.locator("#number-budget")).to_have_text("144")
+    pictures = set()
+    end = time.monotonic() + 20
+    while len(pictures) < 3 and time.monotonic() < end:
+        pictures.add(page.evaluate("document.getElementById('canvas').toDataURL()"))
+        time.sleep(0.05)
+    assert len(pictures) >= 3
+    assert page.evaluate("[canvas.width, canvas.height]") == [24, 24]
+    middle = "[...document.getElementById('canvas').getContext('2d').getImageData(12, 12, 1, 1).data]"
+    assert page.evaluate(middle) == [253, 231, 36, 255], "acquired: the last colour of viridis"
+    box = page.locator("#canvas").bounding_box()
+    page.hover("#canvas", position={"x": box["width"] * 12.5 / 24, "y": box["height"] * 12.5 / 24})
+    expect(page.locator("#hover")).to_have_text("kx 0, ky 0: probability 1.00")
+    assert len(page.locator("#curve polyline").get_attribute("points").split()) > 3
+    job = server.studio.jobs.get(page.evaluate("job.id"))
+    pid = job.worker.process.pid
+    page.click("#cancel")
+    expect(page.locator("#state")).to_have_text("Cancelled.")
+    until(lambda: not is_alive(pid))
+    expect(page.locator("#learn")).to_be_enabled()
+    expect(page.locator("#cancel")).to_be_hidden()
+
+
+def test_a_bad_file_is_told_of_beside_the_choice(forgiving_page, tmp_path, scans):
+    page = forgiving_page
+    bad = tmp_path / "bad.npz"
+    bad.write_bytes(b"PK nonsense")
+    page.set_input_files("#files", bad)
+    expect(page.locator("#data-error")).to_contain_text("bad.npz is damaged")
+    expect(page.locator("#learn")).to_be_disabled()
+    (tmp_path / "run.sh").write_text("echo")
+    page.set_input_files("#files", tmp_path / "run.sh")
+    expect(page.locator("#data-error")).to_contain_text("run.sh is not a file that promask reads")
+    (tmp_path / "large.npy").write_bytes(bytes(5_000_001))
+    page.set_input_files("#files", tmp_path / "large.npy")
+    expect(page.locator("#data-error")).to_contain_text("more than the 5 MB of this studio")
+    choose(page, scans)
+    expect(page.locator("#data-error")).to_be_empty()
+    expect(page.locator("#learn")).to_be_enabled()
+    page.fill("#acceleration", "0.5")
+    expect(page.locator("#settings-error")).to_contain_text("at least 1")
+    expect(page.locator("#learn")).to_be_disabled()
+
+
+def test_files_that_are_dropped_together(page, scans, tmp_path):
+    others = images_file(tmp_path / "others.npz", count=3)
+    files = [[path.name, list(path.read_bytes())] for path in (scans, others)]
+    page.evaluate(
+        """files => {
+            const dataTransfer = new DataTransfer();
+            for (const [name, bytes] of files) dataTransfer.items.add(new File([new Uint8Array(bytes)], name));
+            const told = { dataTransfer, bubbles: true, cancelable: true };
+            document.body.dispatchEvent(new DragEvent("dragover", told));
+            if (document.getElementById("dropping").hidden) throw new Error("nothing shows where to drop");
+            document.body.dispatchEvent(new DragEvent("drop", told));
+        }""",
+        files,
+    )
+    expect(page.locator("#about-data")).to_contain_text("9 images of 3 subjects")
+    expect(page.locator("#command")).to_contain_text("promask learn scans ")
+    expect(page.locator("#dropping")).to_be_hidden()
+
+
+def test_what_goes_wrong_while_learning_is_told(forgiving_page, server, scans):
+    page = forgiving_page
+    choose(page, scans)
+    page.click("summary")
+    page.select_option("#recon", "cs")
+    page.fill("#steps", "100000")
+    page.click("#learn")
+    expect(page.locator("#number-step")).to_contain_text("of 100000")
+    server.studio.jobs.get(page.evaluate("job.id")).worker.process.kill()
+    expect(page.locator("#job-error")).to_contain_text("ended without a word")
+    expect(page.locator("#learn")).to_be_enabled()
+
+
+def test_with_the_keyboard_alone(page, server, scans):
+    choose(page, scans)
+
+    def go_to(id):
+        for _ in range(40):
+            if page.evaluate("document.activeElement.id") == id:
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"{id} cannot be reached")
+
+    page.focus("#theme")
+    before = page.evaluate("theme()")
+    page.keyboard.press("Enter")
+    assert page.evaluate("theme()") != before
+    go_to("acceleration-slider")
+    page.keyboard.press("End")
+    expect(page.locator("#budget")).to_have_text("18 of 576 locations are acquired.")
+    go_to("acceleration")
+    page.keyboard.type("6")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#budget")).to_have_text("4 of 24 lines are acquired.")
+    expect(page.locator("#axis-row")).to_be_visible()
+    go_to("learn")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.locator("#state")).to_contain_text("\u00d76: PSNR")
+    page.focus("#tab-report")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#canvas")).to_be_visible()
+    assert page.evaluate("[canvas.width, canvas.height]") == [24, 24]
+
+
+def test_two_tabs_do_not_disturb_each_other(page, browser, server, scans, tmp_path):
+    other_scans = images_file(tmp_path / "other.npz", seed=1)
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(server.url)
+    for tab, path in ((page, scans), (other, other_scans)):
+        choose(tab, path)
+        tab.fill("#acceleration", "4")
+        expect(tab.locator("#command")).to_contain_text(f"{path.name} --accel 4")
+    for tab in (page, other):
+        tab.click("#learn")
+    for tab, path in ((page, scans), (other, other_scans)):
+        expect(tab.frame_locator("#report").locator("h1")).to_contain_text(path.name)
+    with calling(server) as client:
+        masks = [client.get(f"/api/jobs/{tab.evaluate('job.id')}/mask").content for tab in (page, other)]
+    assert masks[0] != masks[1]
+    context.close()
+
+
+def test_on_a_narrow_screen_nothing_is_cut_off(page):
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    controls, view = (page.locator(name).bounding_box() for name in ("#settings", "#view"))
+    assert view["y"] >= controls["y"] + controls["height"]
+    assert controls["width"] == view["width"] == 400
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_is_that_of_the_system(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    red, green, blue = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (min(red, green, blue) > 200) == (scheme == "light")
