@@ -2,8 +2,8 @@
 
     python -m benchmarks.fingerprints FOLDER > hashes.txt
 
-Equal hashes on one machine show that a change of the code did not change what is learned. They are the same bits only
-on the same machine with the same number of threads.
+Equal hashes show that a change of the code did not change what is learned. They are the same only on one machine,
+with the same number of threads.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
     for name, line in RUNS.items():
         out = folder / name
         _promask(line.format(folder=folder) + f" {COMMON} --out {out}")
-        for file in ("mask.npy", "probabilities.npy"):
+        for file in ("mask.npy", "probabilities.npy", "trajectory.npy"):
             print(f"{hashlib.sha256((out / file).read_bytes()).hexdigest()[:16]}  {name}/{file}", flush=True)
 
 
