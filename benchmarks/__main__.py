@@ -82,7 +82,7 @@ def volume_run(shape: tuple[int, int, int], steps: int) -> dict[str, Any]:
         name: evaluate(mask, volume).summary()["psnr"]
         for name, mask in (("psnr", run.mask), ("psnr_closed_form", closed_form))
     }
-    return {"shape": list(shape), "seconds_per_step": run.about["seconds"] / steps, **psnr}
+    return {"shape": list(shape), "seconds_per_step": run.record.seconds / steps, **psnr}
 
 
 def main() -> None:

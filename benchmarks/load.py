@@ -63,8 +63,8 @@ def _streamed(name: str, source: Any, data: Volumes, epochs: int = 1) -> str:
         on_step=lambda progress: memory.note(progress.step),
     )
     seconds = time.perf_counter() - began
-    assert run.about["data"]["images"] == len(data)
-    waited = run.about["seconds_waited"] / run.about["seconds"]
+    assert run.record.data.images == len(data)
+    waited = run.record.seconds_waited / run.record.seconds
     size = f"{data.size} x {data.size} | {_bytes(data) / 2**30:.2f}"
     return f"| {name}, {size} | {steps} | {memory.growth().cells()} | {seconds:.0f} | {100 * waited:.0f} % |"
 

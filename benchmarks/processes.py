@@ -43,7 +43,7 @@ def checkpoints(data: ArraySet, steps: int) -> dict[str, Any]:
     """What checkpoints take of a run of so many steps."""
     with tempfile.TemporaryDirectory() as folder:
         run = learn(data, ACCELERATION, steps=steps, patience=0, checkpoint=folder)
-    return {"seconds": run.about["seconds"], "steps": steps, **{"checkpoints": run.about["checkpoints"]}}
+    return {"seconds": run.record.seconds, "steps": steps, "checkpoints": asdict(run.record.checkpoints)}
 
 
 def _measured_in(count: int, size: int, kind: str, steps: int) -> dict[str, float]:
@@ -70,7 +70,7 @@ def main(size: int, kind: str, steps: int) -> None:
         )
     intervals = [after - before for before, after in itertools.pairwise(stamps[WARM_UP:])]
     if group.leads:
-        print(json.dumps({"step": statistics.median(intervals), "run": run.about["seconds"]}))
+        print(json.dumps({"step": statistics.median(intervals), "run": run.record.seconds}))
 
 
 if __name__ == "__main__":

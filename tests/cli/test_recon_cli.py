@@ -48,7 +48,7 @@ def test_a_run_is_measured_with_its_own_reconstruction(promask):
         return evaluate(run.mask, "hearts.npz", **settings).summary()
 
     own = summary_of(promask, "runs/a", "hearts.npz")
-    assert own == run.about["evaluation"] == by_python(recon="cg-sense", iterations=6, coils=4)
+    assert own == run.record.evaluation.to_json() == by_python(recon="cg-sense", iterations=6, coils=4)
     assert (own["recon"], own["part"], own["images"]) == ("cg-sense", "test", 2)
     # Another reconstruction has settings of its own.
     other = summary_of(promask, "runs/a", "hearts.npz", "--recon", "zero-filled")

@@ -59,7 +59,7 @@ def test_a_run_without_its_data_still_has_a_report(commands, scans, tmp_path, ca
     assert said.count("\n") == 1
     assert "no images" in said
     assert "--data" in said
-    assert Run.load(tmp_path / "run").about["evaluation"]
+    assert Run.load(tmp_path / "run").record.evaluation
 
 
 def test_mistakes_are_one_sentence(commands, scans, tmp_path):

@@ -123,7 +123,7 @@ def test_a_streamed_run_has_the_same_bits(file, monkeypatch):
     assert sum(read) >= 12 * 4, "it was read again for every batch"
     assert torch.equal(kept.probabilities, streamed.probabilities)
     assert kept.history == streamed.history
-    assert streamed.about["seconds_waited"] > 0 == kept.about["seconds_waited"]
+    assert streamed.record.seconds_waited > 0 == kept.record.seconds_waited
 
 
 def test_the_energy_of_many_samples_is_that_of_some(monkeypatch):

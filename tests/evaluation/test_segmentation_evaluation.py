@@ -15,6 +15,7 @@ from promask.data.arrays import from_images
 from promask.data.sample_sets import ArraySet
 from promask.errors import InputError
 from promask.learning.api import learn
+from promask.learning.records import NetworkRecord
 from promask.losses.segmentation import Segmentation
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import Architecture, SegmentationNetwork
@@ -192,7 +193,7 @@ def test_a_run_knows_its_network(network, tmp_path, capsys):
     """That beside it, or that where it was when the run was learned; without either, the images remain."""
     data, path, folder = heart_file(tmp_path / "hearts.npz"), tmp_path / "unet.safetensors", tmp_path / "run"
     network.save(path)
-    learn(data, 2, steps=1).noting(network={"file": str(path)}).save(folder)
+    learn(data, 2, steps=1).with_record(network=NetworkRecord(str(path))).save(folder)
     _, out, _ = run_command(capsys, "evaluate", folder, data, "--json")
     there = json.loads(out)
     assert there["dice_full"] == evaluate(MASK, data, network=network).summary()["dice_full"]

@@ -34,6 +34,7 @@ from promask.figures.layout import (
 )
 from promask.figures.learning import curves, film, histograms, moments, overview, phases_shown
 from promask.figures.masks import probabilities, variance
+from promask.learning.records import DataRecord
 from promask.types import Geometry
 
 PADDED = Geometry(extent=((0, 24), (2, 18)))
@@ -144,7 +145,7 @@ def test_a_run_without_a_way_has_no_film(run, data):
 
 def test_a_film_says_that_a_plain_mask_was_better(run, data):
     assert "The run ended with the plain mask 'energy', which was better." in texts(
-        film(replace(run.noting(plain="energy"), config=replace(run.config, members=1)), data, 0)
+        film(replace(run.with_record(reference="energy"), config=replace(run.config, members=1)), data, 0)
     )
 
 
@@ -197,9 +198,9 @@ def test_curves(run, data):
     drawn = [promask.evaluate(mask, some, "all").summary()["ssim"] for mask in last]
     assert of_random.get_ydata()[-1] == pytest.approx(np.mean(drawn))
     allowed, reached = sparsity.lines[:2]
-    assert np.allclose(allowed.get_ydata(), np.array(run.history["budget"]) / 384)
+    assert np.allclose(allowed.get_ydata(), np.array(run.history.budget) / 384)
     assert np.allclose(reached.get_ydata(), [float(moment.probabilities.mean()) * 20 / 16 for moment in kept])
-    assert loss.lines[0].get_ydata().tolist() == run.history["loss"]
+    assert loss.lines[0].get_ydata().tolist() == run.history.loss
     assert [text.get_text() for text in quality.texts] == ["exploration", "constraining", "exploitation"]
     # Lines are told apart in grey, too.
     for axes in (quality, sparsity):
@@ -217,7 +218,7 @@ def test_probabilities(data):
     for source in ("here/brain.npz", "knee"):
         for acceleration in (8, 4):
             run = promask.learn(data, acceleration, steps=2)
-            runs.append(run.noting(data={"source": source}))
+            runs.append(run.with_record(data=DataRecord(source)))
     examples = {"knee": data.images[3]}
     figure = probabilities(runs, examples)
     assert texts(figure) == ["x4", "x8", "example", "brain.npz", "knee"]
@@ -338,7 +339,7 @@ def test_variance(run, data):
 
 def test_variance_of_different_images(run, data):
     brighter = ArraySet(100 * data.images.flip(0), "brighter", geometry=PADDED)
-    other = run.noting(data={"source": "here/brighter.npz"})
+    other = run.with_record(data=DataRecord("here/brighter.npz"))
     figure = variance([run, other], [data, brighter], 1, draws=2)
     assert texts(figure)[:2] == ["smooth x4", "brighter.npz x4"]
     assert texts(figure)[2:] == ["probabilities", "mode", "random mask", "2 random masks", "fully sampled"]
@@ -357,7 +358,7 @@ def test_variance_of_different_images(run, data):
 def test_dollars_are_not_mathematics(run, data):
     """Names, losses and data of a user are written as they are; as mathematics, this could not be drawn."""
     name = r"a$\foo$"
-    odd = replace(run.noting(data={"source": name}, plain=name), config=replace(run.config, loss=name))
+    odd = replace(run.with_record(data=DataRecord(name), reference=name), config=replace(run.config, loss=name))
     mask = {name: run.mask}
     made = [
         reconstructions(mask, data, 0),
@@ -411,7 +412,7 @@ def test_overview_of_a_race(run):
     assert titles(figure)[-1] == "Learning: the loss of the best shape in each round"
     curve = next(axes for axes in figure.axes if axes.get_title() == titles(figure)[-1])
     assert curve.get_xlabel() == "round"
-    assert curve.lines[0].get_ydata().tolist() == run.history["loss"]
+    assert curve.lines[0].get_ydata().tolist() == run.history.loss
 
 
 @pytest.mark.parametrize("name", sorted({ERROR, MAGNITUDE, MASK, PROBABILITY, SPREAD}))

@@ -46,9 +46,9 @@ def main(single):
         print(
             json.dumps(
                 {
-                    "halved": run.history["halved"],
+                    "halved": run.history.halved,
                     "said": [str(each.message) for each in said if each.category is InputWarning],
-                    "usually": usual.history["halved"],
+                    "usually": usual.history.halved,
                     "difference": float((run.probabilities - usual.probabilities).abs().max()),
                 }
             )

@@ -97,7 +97,7 @@ def test_a_run_goes_on_as_if_nothing_had_happened(settings, step, tmp_path):
     last = settings.get("members", 1) - 1
     interrupted(tmp_path, step, IMAGES, 4, member=last, **settings)
     resumed = learn(IMAGES, 4, checkpoint=tmp_path, resume=True, **settings)
-    assert resumed.about["checkpoints"]["resumed"] == list(range(settings.get("members", 1)))
+    assert resumed.record.checkpoints.resumed == list(range(settings.get("members", 1)))
     same(resumed, whole)
 
 
@@ -132,12 +132,12 @@ def test_a_run_that_was_interrupted_again_and_again(tmp_path):
 def test_without_a_checkpoint_it_begins(tmp_path):
     resumed = learn(IMAGES, 4, steps=5, checkpoint=tmp_path / "run", resume=True)
     same(resumed, learn(IMAGES, 4, steps=5))
-    assert resumed.about["checkpoints"]["resumed"] == []
+    assert resumed.record.checkpoints.resumed == []
 
 
 def test_nothing_is_written_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert learn(IMAGES, 4, steps=5).about["checkpoints"]["written"] == 0
+    assert learn(IMAGES, 4, steps=5).record.checkpoints.written == 0
     assert not list(tmp_path.iterdir())
 
 
@@ -164,7 +164,7 @@ def test_a_state_is_not_changed_by_what_comes_later(tmp_path, monkeypatch):
 def test_arrays_of_a_run_have_no_checkpoint_beside_them(tmp_path):
     """A finished run takes the place of everything that was on the way."""
     run = learn(IMAGES, 4, steps=8, checkpoint=tmp_path / "run")
-    assert run.about["checkpoints"]["written"] == 8
+    assert run.record.checkpoints.written == 8
     run.save(tmp_path / "run")
     assert not list((tmp_path / "run").glob("checkpoint*"))
     assert np.load(tmp_path / "run" / "mask.npy").sum() == 30

@@ -34,8 +34,8 @@ def test_a_network_that_is_trained_on_is_a_copy(data, settings, tmp_path):
     assert run.network is not given
     assert not same_state(run.network, before)
     assert not run.network.training
-    assert run.about["network"]["finetuned"]
-    assert run.history["loss"][-1] < run.history["loss"][0]
+    assert run.record.network.finetuned
+    assert run.history.loss[-1] < run.history.loss[0]
     judgings = [Judging(data, Segmentation(each), run.distribution.pattern) for each in (run.network, given)]
     assert judgings[0].loss(run.mask) < judgings[1].loss(run.mask)
     folder = run.save(tmp_path / "run")
@@ -51,7 +51,7 @@ def test_a_network_that_got_worse_is_dropped(data, network):
     before = states(network)
     run = learn(data, 4, network=network, finetune=True, network_rate=10.0, **FEW)
     assert run.network is None
-    assert run.about["network"]["finetuned"] is False
+    assert run.record.network.finetuned is False
     assert same_state(network, before)
 
 

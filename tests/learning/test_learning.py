@@ -53,7 +53,7 @@ def test_the_budget_is_kept_exactly(preset, acceleration, pattern):
     assert run.probabilities.min() >= 0
     assert run.probabilities.max() <= 1
     assert run.distribution.pattern.restrict(run.mask).sum() == budget
-    assert run.history["budget"][-1] == budget
+    assert run.history.budget[-1] == budget
 
 
 def test_a_single_image_is_a_data_set_of_one():
@@ -132,12 +132,12 @@ def test_all_starts_end_on_the_same_side_of_k_space():
 def test_learning_stops_when_the_mode_no_longer_changes():
     images = smooth_images(4, dtype=torch.complex64)
     run = learn(images, 4, pattern="1d", members=2)
-    assert all(stopped is not None and stopped % 10 == 0 and stopped < 100 for stopped in run.history["stopped"])
-    assert len(run.history["loss"]) == max(run.history["stopped"])
-    assert [len(losses) for losses in run.history["member_loss"]] == run.history["stopped"]
+    assert all(stopped is not None and stopped % 10 == 0 and stopped < 100 for stopped in run.history.stopped)
+    assert len(run.history.loss) == max(run.history.stopped)
+    assert [len(losses) for losses in run.history.member_loss] == run.history.stopped
     patient = learn(images, 4, pattern="1d", patience=0)
-    assert patient.history["stopped"] == [None]
-    assert len(patient.history["loss"]) == 100
+    assert patient.history.stopped == [None]
+    assert len(patient.history.loss) == 100
 
 
 def test_any_callable_loss():
@@ -176,7 +176,7 @@ def test_held_out_subjects_are_never_seen():
     for part, expected in ((None, 8), ("train", 8), ("test", 2), ("all", 10)):
         seen.clear()
         run = learn(data, 4, loss=spy, steps=30, part=part)
-        assert len(seen) == run.about["data"]["images"] == expected
+        assert len(seen) == run.record.data.images == expected
 
 
 def test_numpys_numbers_and_no_start_are_fine():
@@ -235,8 +235,8 @@ def test_members_are_independent_runs():
     torch.testing.assert_close(run.probabilities, stacked.mean(0).float(), atol=1e-6, rtol=0)
     torch.testing.assert_close(run.variance, stacked.var(0, correction=0).float(), atol=1e-6, rtol=0)
     assert run.variance.max() > 0.01, "members that start apart must differ"
-    assert len(run.history["member_loss"]) == 3
-    assert len({tuple(losses) for losses in run.history["member_loss"]}) == 3
+    assert len(run.history.member_loss) == 3
+    assert len({tuple(losses) for losses in run.history.member_loss}) == 3
 
 
 def test_members_differ_in_their_batches_and_their_noise():
@@ -244,7 +244,7 @@ def test_members_differ_in_their_batches_and_their_noise():
     images = smooth_images(20, size=(12, 10), dtype=torch.complex64)
     start = torch.full((12, 10), 0.5)
     by_noise = learn(images[:1], 4, steps=1, batch_size=2, members=3, init=start)
-    assert len({losses[0] for losses in by_noise.history["member_loss"]}) == 3
+    assert len({losses[0] for losses in by_noise.history.member_loss}) == 3
     seen = []
 
     def spy(image, target):
@@ -359,7 +359,7 @@ def test_few_lines(width, acceleration):
     images = smooth_images(4, channels=3, size=(24, width), dtype=torch.complex64)
     run = learn(images, acceleration, pattern="1d", steps=8)
     assert run.mask[0].sum() == int(width / acceleration)
-    assert torch.isfinite(torch.tensor(run.history["loss"])).all()
+    assert torch.isfinite(torch.tensor(run.history.loss)).all()
 
 
 def test_the_record_tells_how_data_were_read():

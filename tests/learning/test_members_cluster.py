@@ -81,7 +81,7 @@ def test_members_that_came_back_are_not_learned_again(address, scans, here, tmp_
     run = learn(scans, scheduler=address, checkpoint=tmp_path, resume=True, on_step=told.append, **SETTINGS)
     check_same(run, here)
     assert [each.member for each in told] == [2], "the third to be done"
-    assert len(run.about["checkpoints"]["resumed"]) == 2
+    assert len(run.record.checkpoints.resumed) == 2
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,16 @@ def test_a_plain_mask_takes_the_place_of_a_worse_one():
     images = smooth_images(4, size=(18, 14), dtype=torch.complex64)
     hurried = learn(images, 4, steps=1, init="uniform")
     pattern = hurried.distribution.pattern
-    assert hurried.about["plain"] == "energy"
+    assert hurried.record.reference == "energy"
     assert torch.equal(hurried.mask, baseline_mask("energy", from_images(images), pattern, 4))
     assert torch.equal(hurried.probabilities, hurried.mask.float())
-    assert learn(images, 4, preset="paper", steps=1, members=1).about["plain"] is None
+    assert learn(images, 4, preset="paper", steps=1, members=1).record.reference is None
 
 
 def test_a_better_mask_stays():
     images = smooth_images(4, size=(18, 14), phase=False).float()
     run = learn(images, 4)
-    assert run.about["plain"] is None
+    assert run.record.reference is None
     pattern, samples, task = run.distribution.pattern, samples_of(images), ImageLoss("mse")
     plain = plain_masks(samples, pattern, run.distribution.budget, 0)
     assert not any(torch.equal(pattern.restrict(run.mask), units) for units in plain.values())
@@ -74,13 +74,13 @@ def test_a_better_mask_stays():
 
 def test_as_good_is_not_better():
     """Where everything is acquired, all masks are the same."""
-    assert learn(smooth_images(4, size=(18, 14), phase=False).float(), 1).about["plain"] is None
+    assert learn(smooth_images(4, size=(18, 14), phase=False).float(), 1).record.reference is None
 
 
 def test_structural_similarity_wants_an_empty_background():
     """Of skull-stripped brains, no learned mask is as similar as the central block."""
     run = learn("brain", 8, loss="ssim", steps=40)
-    assert run.about["plain"] == "centre"
+    assert run.record.reference == "centre"
     assert torch.equal(run.mask, baseline_mask("centre", load("brain"), run.distribution.pattern, 8))
 
 

@@ -75,7 +75,7 @@ def by_the_paper(image, target):
 def test_masks_for_a_reconstruction_are_better_with_it(scans, pattern, others):
     learning, held_out = scans
     run = learn(learning, 4, recon="cg-sense", pattern=pattern, steps=40)
-    assert run.about["plain"] is None
+    assert run.record.reference is None
     assert run.config.rule == "exchange"
     units = run.distribution.pattern
     masks = {name: baseline_mask(name, learning, units, 4) for name in ("energy", "centre", *others)}
@@ -96,9 +96,9 @@ def test_members_and_seeds(small, quick):
     one, again, other = (learn(small, 4, recon="cg-sense", seed=seed, **FEW) for seed in (1, 1, 2))
     assert torch.equal(one.probabilities, again.probabilities)
     assert one.history == again.history
-    assert one.history["loss"] != other.history["loss"]
+    assert one.history.loss != other.history.loss
     several = learn(small, 4, recon="cg-sense", members=2, **FEW)
-    assert len(several.history["member_loss"]) == 2
+    assert len(several.history.member_loss) == 2
     assert int(several.mask.sum()) == 144
 
 

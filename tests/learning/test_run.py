@@ -9,6 +9,7 @@ import torch
 from helpers import smooth_images
 from promask import Run, learn
 from promask.errors import InputError
+from promask.learning.records import Quality
 from promask.report.page import write_report
 
 
@@ -64,8 +65,8 @@ def test_reading_gives_the_same_run(run, tmp_path):
 
 def test_a_run_is_replaced_and_anything_else_is_not(run, tmp_path):
     folder = run.save(tmp_path / "run")
-    run.noting(again=True).save(folder)
-    assert Run.load(folder).about["again"]
+    run.with_record(command="again").save(folder)
+    assert Run.load(folder).record.command == "again"
     (folder / "notes.txt").write_text("seen at x4")
     with pytest.raises(InputError, match=r"is a run, but holds notes.txt as well"):
         run.save(folder)
@@ -95,8 +96,8 @@ def test_a_failure_while_writing_keeps_the_former_run(run, tmp_path, monkeypatch
     folder = run.save(tmp_path / "run")
     monkeypatch.setattr("promask.learning.run.save_text", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        run.noting(evaluation=1).save(folder)
-    assert "evaluation" not in Run.load(folder).about
+        run.with_record(command="other").save(folder)
+    assert Run.load(folder).record.command is None
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -111,8 +112,8 @@ def test_an_interruption_between_the_two_renames_keeps_the_former_run(run, tmp_p
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run.noting(evaluation=1).save(folder)
-    assert "evaluation" not in Run.load(folder).about
+        run.with_record(command="other").save(folder)
+    assert Run.load(folder).record.command is None
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -168,7 +169,7 @@ def test_pickles_are_never_loaded(run, tmp_path):
 def test_the_report_is_one_file_without_links(run, tmp_path):
     folder = run.save(tmp_path / "run")
     page = write_report(
-        run.noting(evaluation={"psnr": 30.0, "ssim": None, "nmse": 0.1, "images": 3, "part": "all"}), folder
+        run.with_record(evaluation=Quality(psnr=30.0, nmse=0.1, images=3, part="all", acceleration=4)), folder
     )
     text = page.read_text()
     assert set(re.findall(r"https?://[^\"']+", text)) == {"http://www.w3.org/2000/svg"}, "a name, not an address"

@@ -16,6 +16,7 @@ from promask import Run, learn
 from promask.data.arrays import from_images
 from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
+from promask.learning.records import NetworkRecord
 from promask.learning.selection import plain_masks
 from promask.losses import make_task
 from promask.losses.segmentation import Segmentation
@@ -43,8 +44,8 @@ def test_a_file_an_object_and_a_task_are_the_same_network(data, network, tmp_pat
     assert int(first.mask.sum()) == 24 * 20 // 4
     assert (first.config.task, first.config.loss, first.config.rule) == ("segmentation", "segmentation", "shape")
     assert first.config.network == str(path)
-    assert first.about["network"] == {"file": str(path), "classes": ("wall", "cavity"), "finetuned": False}
-    assert first.about["data"]["validation"] == 2
+    assert first.record.network == NetworkRecord(str(path), ("wall", "cavity"), finetuned=False)
+    assert first.record.data.validation == 2
     assert first.network is None
     for given in ({"network": network}, {"task": Segmentation(network)}):
         assert torch.equal(learn(data, 4, **given, **FEW).probabilities, first.probabilities)
@@ -60,11 +61,11 @@ def test_a_network_of_ones_own_is_as_it_was(data, settings):
     run = learn(data, 4, network=Segmentation(module, own_loss()), **settings)
     assert int(run.mask.sum()) == 24 * 20 // 4
     assert run.config.network == "given"
-    assert run.about["network"]["classes"] is None
+    assert run.record.network.classes is None
     assert same_state(module, before)
     assert flags(module) == how
     assert all(parameter.grad is None for parameter in module.parameters())
-    json.dumps(run.about)
+    json.dumps(run.record.to_json())
 
 
 def test_a_network_judges_in_evaluation_mode(data):
@@ -104,7 +105,7 @@ def test_several_channels_and_overlapping_classes(overlapping):
     data = from_images(images, labels, subjects=[str(number // 2) for number in range(10)])
     run = learn(data, 5, network=network, pattern="1d", **FEW)
     assert int(run.mask[0].sum()) == 4
-    assert all(math.isfinite(loss) for loss in run.history["loss"])
+    assert all(math.isfinite(loss) for loss in run.history.loss)
     assert same_state(network, before)
     judging = Judging(data, Segmentation(network), run.distribution.pattern)
     losses = judging.plain(4)
@@ -130,10 +131,10 @@ def test_it_does_not_end_above_the_plain_masks_on_patients_that_decide(data, net
     losses = judging.plain(run.distribution.budget)
     found = judging.loss(run.distribution.pattern.restrict(run.mask))
     assert found <= min(losses.values())
-    if run.about["plain"] in losses:
-        assert found == pytest.approx(losses[run.about["plain"]])
+    if run.record.reference in losses:
+        assert found == pytest.approx(losses[run.record.reference])
     if settings.get("init") == "uniform":
-        assert run.about["plain"] is not None
+        assert run.record.reference is not None
         assert not run.variance.any()
 
 
@@ -256,7 +257,7 @@ def test_classes_that_were_not_annotated_are_hidden(network, kind):
     for made in (ArraySet, Unfinished):
         seen.clear()
         data = made(images[:, None], "hearts", labels)
-        losses.append(learn(data, 4, network=Watched(network), **FEW).history["loss"])
+        losses.append(learn(data, 4, network=Watched(network), **FEW).history.loss)
         assert all(torch.equal(each > 0, each == 1) for each in seen)
         background = torch.cat([each[each <= 0] for each in seen])
         assert (background == (0 if made is ArraySet else -2)).all(), "bit 1: the second class"

@@ -101,6 +101,6 @@ def test_mixed_objectives_are_learned(data, network, settings):
     assert (run.config.task, run.config.loss) == ("segmentation", "0.5*segmentation + 0.5*mse")
     assert same_state(network, before)
     # In shares of what the energy mask gives, the loss is about 1.
-    assert all(0.3 < loss < 3 for loss in run.history["loss"])
+    assert all(0.3 < loss < 3 for loss in run.history.loss)
     again = learn(data, **run.config.to_dict() | {"network": network})
     assert torch.equal(again.probabilities, run.probabilities)

@@ -95,7 +95,7 @@ def test_a_run_leaves_nothing_behind(streamed):
     data = Counted(80)
     known = weakref.ref(data)
     run = learn(data, 4, steps=10, patience=0)
-    assert run.about["data"]["images"] == 80
+    assert run.record.data.images == 80
     del data, run
     assert known() is None
 
@@ -199,7 +199,7 @@ def test_a_dataset_may_tell_its_groups(limit, monkeypatch):
     data = load(Slices(list(IMAGES), groups=[index // 2 for index in range(12)]), Reading(slices=(2, 8)))
     assert list(data.groups) == ["1", "1", "2", "2", "3", "3"]
     run = learn(Slices(list(IMAGES), groups=SUBJECTS), 4, steps=3)
-    assert (run.about["data"]["part"], run.about["data"]["groups"]) == ("train", 5)
+    assert (run.record.data.part, run.record.data.groups) == ("train", 5)
     with pytest.raises(InputError, match="the Slices has 12 items, but tells 11 groups"):
         _ = load(Slices(list(IMAGES), groups=SUBJECTS[1:])).groups
 

@@ -153,9 +153,10 @@ def test_packing_is_little_endian():
 def test_words_of_users_are_no_markup(example):
     run, _, evidence = example
     evil = "</script><script>alert('x')</script>"
-    about = {**run.about, "data": {**run.about["data"], "source": evil}, "command": f"promask learn {evil}"}
+    data = replace(run.record.data, source=evil)
+    record = replace(run.record, data=data, command=f"promask learn {evil}")
     compared = {evil: evidence.compared["promask"]}
-    page = report_page(replace(run, about=about), replace(evidence, compared=compared))
+    page = report_page(replace(run, record=record), replace(evidence, compared=compared))
     assert evil not in page
     assert content_of(page)["compared"]["rows"][0]["cells"][0]["text"] == evil
 
@@ -172,7 +173,7 @@ def test_a_run_without_images_has_a_report_and_says_so(tmp_path):
 def test_what_took_the_place_of_the_learned_mask_is_said(example):
     run, _, evidence = example
     assert "not better" not in report_page(run, evidence)
-    assert "The mask is that of the central block" in report_page(run.noting(plain="centre"), evidence)
+    assert "The mask is that of the central block" in report_page(run.with_record(reference="centre"), evidence)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_images_that_a_mask_gives_back_exactly():
 
 def test_long_learning_is_thinned_out():
     run = learn(smooth_images(), 4, steps=2)
-    long = {**run.history, "loss": [1 + step for step in range(100_000)], "budget": [120.0] * 100_000}
+    long = replace(run.history, loss=[1 + step for step in range(100_000)], budget=[120.0] * 100_000)
     history = content_of(report_page(replace(run, history=long)))["history"]
     assert len(history["loss"]) <= 2000
     assert (history["steps"][0], history["steps"][-1]) == (1, 100_000)
@@ -272,6 +273,6 @@ def test_a_trajectory_begins_at_the_start_and_ends_at_the_end():
     assert 8 <= len(steps) <= 16
     torch.testing.assert_close(moments[0], start, atol=1e-3, rtol=0)
     torch.testing.assert_close(moments[-1], run.probabilities, atol=1e-3, rtol=0)
-    budgets = [run.history["budget"][step - 1] for step in steps[1:]]
+    budgets = [run.history.budget[step - 1] for step in steps[1:]]
     for moment, budget in zip(moments[1:], budgets, strict=True):
         assert float(moment.sum()) <= budget * 1.001

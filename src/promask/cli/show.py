@@ -29,41 +29,44 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
     """What was learned, how good it is beside other masks, and where it lies."""
     from promask.report import wording
 
-    about, distribution, evaluation = run.about, run.distribution, run.about["evaluation"]
+    record, distribution = run.record, run.distribution
+    assert record.evaluation is not None and record.compared is not None  # noqa: PT018
+    evaluation, compared = record.evaluation, record.compared
     if as_json:
         summary = {
             "run": str(out),
             "acceleration": run.acceleration,
             "units": distribution.pattern.units,
             "budget": distribution.budget,
-            "seconds": about["seconds"],
-            "stopped": run.history["stopped"],
-            "plain": about.get("plain"),
-            "evaluation": evaluation,
-            "compared": about["compared"],
+            "seconds": record.seconds,
+            "stopped": run.history.stopped,
+            "plain": record.reference,
+            "evaluation": evaluation.to_json(),
+            "compared": compared.to_json(),
         }
         print_json(summary)
         return
     noun = "volume" if run.config.volumes else "image"
-    compared = about["compared"]
-    if compared["images"] < evaluation["images"]:  # the others were measured on some of them
-        output.print(metrics_table({"promask": evaluation}), "")
-    output.print(metrics_table(compared["masks"], columns_of(compared["masks"]["promask"])))
-    if "classes" in evaluation:
-        output.print("", overlap_table("promask", evaluation), sep="\n")
-    output.print(wording.how_compared(run, compared))
-    data = about["data"]
-    size = " x ".join(map(str, data["shape"][1:] if data["shape"][0] == 1 else data["shape"]))
-    subjects = f" of {count(data['groups'], 'subject')}" if data["groups"] > 1 else ""
+    if compared.images < evaluation.images:  # the others were measured on some of them
+        output.print(metrics_table({"promask": evaluation.to_json()}), "")
+    masks = {name: quality.to_json() for name, quality in compared.masks.items()}
+    output.print(metrics_table(masks, columns_of(masks["promask"])))
+    if evaluation.classes is not None:
+        output.print("", overlap_table("promask", evaluation.to_json()), sep="\n")
+    output.print(wording.how_compared(run, compared.images, compared.draws))
+    data = record.data
+    size = " x ".join(map(str, data.shape[1:] if data.shape[0] == 1 else data.shape))
+    subjects = f" of {count(data.groups, 'subject')}" if data.groups > 1 else ""
     output.print(
-        f"Learned from {count(data['images'], noun)}{subjects}, {size}, in {about['seconds']:.1f} s, "
+        f"Learned from {count(data.images, noun)}{subjects}, {size}, in {record.seconds:.1f} s, "
         f"{distribution.budget} of {distribution.pattern.units} units; "
-        f"measured on {count(evaluation['images'], noun)}, {wording.seen(run)}, {evaluation['recon']}."
+        f"measured on {count(evaluation.images, noun)}, {wording.seen(run)}, {evaluation.recon}."
     )
-    stopped = [step for step in run.history["stopped"] if step is not None]
-    if stopped:
-        output.print(f"Stopped after {max(stopped)} of {run.config.steps} steps: the mask no longer changed.")
-    if about.get("plain"):
+    if run.history.stopped_after is not None:
+        output.print(
+            f"Stopped after {run.history.stopped_after} of {run.config.steps} steps: the mask no longer changed."
+        )
+    if record.reference:
         output.print(wording.instead(run))
     if run.config.finetune and run.network is None:
         output.print("The network that was trained on is not better on the validation part: the given one stays.")

@@ -37,11 +37,11 @@ def held_out(
 def unseen(run: Run, data: str, part: str | None) -> tuple[str | None, dict[str, Any]]:
     """What a run did not see of its data, if no part was asked for, and how they were read when it was learned."""
     settings = run.config.reading_settings()
-    if not same_data(run.about["data"]["source"], data):
+    if not same_data(run.record.data.source, data):
         as_then = {name: settings[name] for name in ("kspace", "volumes", "size")}
         simulated = ("coils", "noise") if load(data, Reading(**as_then)).shape[0] == 1 else ("noise",)
         return part, as_then | {name: settings[name] for name in simulated}
-    return part or OTHER_PART[run.about["data"]["part"]], settings
+    return part or OTHER_PART[run.record.data.part], settings
 
 
 def check_shape(run: Run, data: SampleSet) -> None:
@@ -63,16 +63,16 @@ def check_index(index: int, data: SampleSet) -> int:
 
 def read(run: Run, data: str | None, part: str | None, reading: dict[str, Any]) -> tuple[SampleSet, str | None]:
     """All data, by default those of the run, read as when it was learned; and the part that it did not see."""
+    source = data or run.record.data.source
+    if not source:
+        raise InputError("The run does not say what it was learned from: choose data with --data.")
     try:
-        source = data or run.about["data"]["source"]
         part, as_then = unseen(run, source, part)
         whole = load(source, Reading(**as_then | reading))
     except InputError as error:
         if data is not None:
             raise
         raise InputError(f"The data of the run cannot be read, choose others with --data: {error}") from error
-    except KeyError as error:
-        raise InputError("The run does not say what it was learned from: choose data with --data.") from error
     check_shape(run, whole)
     return whole, part
 
@@ -100,10 +100,10 @@ def own_network(run: Run, folder: Path) -> Path | None:
 
 def search_network(run: Run, folder: Path) -> tuple[Path | None, str]:
     """The file of the network that a run was learned for, if there was one; and where it is not any more."""
-    about = run.about.get("network")
-    if not isinstance(about, dict):
+    about = run.record.network
+    if about is None:
         return None, ""
-    beside, then = folder / NETWORK, Path(about["file"]) if about.get("file") else None
+    beside, then = folder / NETWORK, Path(about.file) if about.file else None
     if beside.is_file() and is_network(beside):
         return beside, ""
     if then is not None and then.is_file():

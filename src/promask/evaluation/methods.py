@@ -207,7 +207,7 @@ class Method:
             seed=problem.seed,
             part="all",
         )
-        return run.mask, run.about["plain"]
+        return run.mask, run.record.reference
 
     def on(self, shape: Sequence[int], axis: Sequence[int] | None, extent: Sequence[tuple[int, int]]) -> Pattern:
         """Its pattern on a k-space; `axis` chooses the free axes of patterns that have as many."""

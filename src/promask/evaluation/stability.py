@@ -55,7 +55,7 @@ class Agreement:
 
 def agreement(run: Run) -> Agreement | None:
     """What the variance of probabilities over members says; None for a single member, or a plain mask."""
-    if run.config.members < 2 or run.about.get("plain"):
+    if run.config.members < 2 or run.record.reference:
         return None
     pattern = run.distribution.pattern
     centre = torch.zeros(pattern.unit_shape, dtype=torch.bool)
@@ -282,8 +282,8 @@ def sentences(result: Stability) -> Iterator[str]:
         difference = mode - exact
         place = f"{abs(difference):.2f} dB {'above' if difference > 0 else 'below'}"
         yield f"The mode is {place if abs(difference) >= ALIKE else 'as good as'} random masks of its size."
-    if result.run.about.get("plain"):
-        plain = result.run.about["plain"]
+    if result.run.record.reference:
+        plain = result.run.record.reference
         yield f"The mask is that of {plain}, which was better than what was learned: it knows no chance."
     elif result.agreement is None:
         yield "The run has one member: promask learn ... --members 10 tells how far independent ones agree."

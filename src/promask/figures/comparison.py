@@ -226,8 +226,8 @@ def stability_figure(result: Stability) -> "Figure":
     if result.agreement is None:
         kspace[3].set_axis_off()
         note = (
-            f"The mask of {run.about['plain']}:\nnothing to disagree on"
-            if run.about.get("plain")
+            f"The mask of {run.record.reference}:\nnothing to disagree on"
+            if run.record.reference
             else "One member:\nlearn with --members 10\nto see how far they agree"
         )
         kspace[3].text(0.5, 0.5, note, ha="center", va="center", fontsize=11, color="gray")

@@ -83,7 +83,7 @@ def moments(run: Run) -> list[Moment]:
             "The run kept no probabilities on its way (trajectory.npy), as older versions did not, and volumes of "
             "very many units do not: learn it again."
         )
-    budgets: Sequence[float] = run.history["budget"]
+    budgets: Sequence[float] = run.history.budget
     pattern = run.distribution.pattern
     kept = zip(run.trajectory.steps, run.trajectory.probabilities, strict=True)
     return [
@@ -117,7 +117,7 @@ def phases(run: Run) -> dict[str, tuple[float, float]]:
 
 def told_of(run: Run) -> str:
     """What one must know of the moments of a run: whose they are, and whether its mask came from them."""
-    members, plain = run.config.members, run.about.get("plain")
+    members, plain = run.config.members, run.record.reference
     notes = [f"The first of {members} members."] if members > 1 else []
     notes += [f"The run ended with the plain mask {plain!r}, which was better."] if plain else []
     return " ".join(notes)
@@ -305,7 +305,7 @@ def _quality(axes: "Axes", found: Sequence[Similarity]) -> None:
 
 
 def _sparsity(axes: "Axes", run: Run, kept: Sequence[Moment]) -> None:
-    units, budgets = run.distribution.pattern.units, np.array(run.history["budget"])
+    units, budgets = run.distribution.pattern.units, np.array(run.history.budget)
     steps = range(1, len(budgets) + 1)
     axes.plot(steps, budgets / units, color="tab:blue", linewidth=1.6, label="allowed, S/D")
     reached = [float(moment.probabilities.double().sum()) / units for moment in kept]
@@ -317,7 +317,7 @@ def _sparsity(axes: "Axes", run: Run, kept: Sequence[Moment]) -> None:
 
 
 def _loss(axes: "Axes", run: Run) -> None:
-    losses = run.history["loss"]
+    losses = run.history.loss
     axes.plot(range(1, len(losses) + 1), losses, color="0.4", linewidth=0.7)
     axes.set_yscale("log")
     axes.set_ylabel(f"loss ({run.config.loss})", fontsize=NAME, parse_math=False)
@@ -365,12 +365,12 @@ def overview(run: Run) -> "Figure":
 
 def learning_curves(axes: "Axes", run: Run) -> None:
     """The loss of every step, and the budget."""
-    steps = range(1, len(run.history["loss"]) + 1)
+    steps = range(1, len(run.history.loss) + 1)
     race = run.config.rule == SHAPE
     of = "the best shape in each round" if race else "each batch"
-    axes.plot(steps, run.history["loss"], color="tab:blue", marker="o" if race else None)
+    axes.plot(steps, run.history.loss, color="tab:blue", marker="o" if race else None)
     axes.set(title=f"Learning: the loss of {of}", xlabel="round" if race else "step")
-    if max(run.history["loss"]) > WIDE * min(run.history["loss"]) > 0:
+    if max(run.history.loss) > WIDE * min(run.history.loss) > 0:
         axes.set_yscale("log")
     else:
         axes.ticklabel_format(axis="y", useOffset=False)
@@ -378,6 +378,6 @@ def learning_curves(axes: "Axes", run: Run) -> None:
         axes.set_xticks(steps)
     axes.set_ylabel(f"loss ({run.config.loss})", color="tab:blue", parse_math=False)
     of_budget = axes.twinx()
-    of_budget.plot(steps, run.history["budget"], color="tab:orange", linestyle="--")
+    of_budget.plot(steps, run.history.budget, color="tab:orange", linestyle="--")
     of_budget.set(ylim=(0, None))
     of_budget.set_ylabel("budget (units, dashed)", color="tab:orange")

@@ -82,7 +82,7 @@ def examples_of(runs: Sequence[Run], on_file: OnFile | None = None) -> dict[str,
 
 def source_of(run: Run) -> str:
     """What a run was learned from."""
-    return str(run.about.get("data", {}).get("source", ""))
+    return run.record.data.source
 
 
 def rows_of(runs: Sequence[Run]) -> dict[str, dict[float, Run]]:

@@ -21,6 +21,14 @@ from promask.learning.config import Config
 from promask.learning.ensemble import Ensemble, OnCluster
 from promask.learning.history import OnStep, Recorder, first_of
 from promask.learning.opening import Opening
+from promask.learning.records import (
+    CheckpointRecord,
+    DataRecord,
+    NetworkRecord,
+    ReconstructionRecord,
+    RunHistory,
+    RunRecord,
+)
 from promask.learning.run import Run
 from promask.learning.selection import search
 from promask.losses import make_task, segmentation_in
@@ -93,46 +101,40 @@ def learn(
     found = search(
         samples, opened.judges, pattern, task, config, opened.start, recorder.on_step, keeper, elsewhere
     )
-    about = {
-        "data": {
-            "source": opened.whole.name,
-            "part": opened.part,
-            "images": len(opened.chosen),
-            "validation": opened.validation,
-            "groups": len(set(opened.chosen.groups)),
-            "shape": opened.whole.shape,
-        },
-        "preset": preset,
-        "plain": found.plain,
-        "reconstruction": {
-            "name": recon.name,
-            "settings": settings_of(recon),
-            "finetuned": found.finetuned and isinstance(recon, Network),
-        },
-        "network": _about_network(
+    record = RunRecord(
+        data=DataRecord(
+            source=opened.whole.name,
+            part=opened.part,
+            images=len(opened.chosen),
+            validation=opened.validation,
+            groups=len(set(opened.chosen.groups)),
+            shape=opened.whole.shape,
+        ),
+        preset=preset,
+        reference=found.plain,
+        reconstruction=ReconstructionRecord(
+            recon.name, settings_of(recon), finetuned=found.finetuned and isinstance(recon, Network)
+        ),
+        network=_network_record(
             network, segmentation, config, finetuned=found.finetuned and not isinstance(recon, Network)
         ),
-        "seconds": round(keeper.seconds, 3),
-        "seconds_waited": round(samples.seconds_waited, 3),
-        "checkpoints": {
-            "written": clock.written,
-            "seconds": round(clock.spent, 4),
-            "resumed": sorted(keeper.went_on),
-        },
-        "processes": group.size,
-        "versions": {
+        seconds=round(keeper.seconds, 3),
+        seconds_waited=round(samples.seconds_waited, 3),
+        checkpoints=CheckpointRecord(clock.written, round(clock.spent, 4), tuple(sorted(keeper.went_on))),
+        processes=group.size,
+        versions={
             "promask": __version__,
             "torch": torch.__version__,
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-    }
+    )
     return Run(
         distribution=found.distribution,
         config=config,
         history=_history(found.ensemble),
         variance=found.variance,
-        about=about,
+        record=record,
         network=found.network,
         trajectory=recorder.trajectory(len(pattern.free)),
     )
@@ -162,30 +164,27 @@ def _check_cluster(scheduler: str, config: Config, group: Group) -> None:
         raise InputError("Members are learned on a cluster or by the processes of torchrun, not by both.")
 
 
-def _about_network(
+def _network_record(
     network: Any, segmentation: Segmentation | None, config: Config, finetuned: bool
-) -> dict[str, Any] | None:
+) -> NetworkRecord | None:
     if config.network is None:
         return None
-    names = segmentation.classes.names if segmentation is not None and segmentation.classes is not None else None
-    return {
-        "file": str(Path(network).absolute()) if isinstance(network, str | Path) else None,
-        "classes": names,
-        "finetuned": finetuned,
-    }
+    classes = None if segmentation is None else segmentation.classes
+    file = str(Path(network).absolute()) if isinstance(network, str | Path) else None
+    return NetworkRecord(file, None if classes is None else classes.names, finetuned)
 
 
-def _history(ensemble: Ensemble) -> dict[str, Any]:
+def _history(ensemble: Ensemble) -> RunHistory:
     longest = max(ensemble.histories, key=lambda history: len(history.loss))
     losses = [history.loss for history in ensemble.histories]
-    return {
-        "loss": [_mean_of_known(values) for values in itertools.zip_longest(*losses)],
-        "budget": longest.budget,
-        "temperature": longest.temperature,
-        "member_loss": losses,
-        "stopped": [history.stopped for history in ensemble.histories],
-        "halved": [history.halved for history in ensemble.histories],
-    }
+    return RunHistory(
+        loss=[_mean_of_known(values) for values in itertools.zip_longest(*losses)],
+        budget=longest.budget,
+        temperature=longest.temperature,
+        member_loss=losses,
+        stopped=[history.stopped for history in ensemble.histories],
+        halved=[history.halved for history in ensemble.histories],
+    )
 
 
 def _mean_of_known(values: Iterable[float | None]) -> float:

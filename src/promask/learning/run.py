@@ -18,6 +18,7 @@ from promask.errors import InputError, one_line
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.history import Trajectory
+from promask.learning.records import RunHistory, RunRecord
 from promask.recon import RECONSTRUCTIONS, make_reconstruction, with_settings
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import MaskDistribution
@@ -49,18 +50,15 @@ CONTENT = (
 class Run:
     """Probabilities and mask, centred, and how they came about.
 
-    `history` holds lists over the steps: `loss` (mean over members), `budget`, `temperature`, and `member_loss`;
-    and `stopped`, the step after which the mode of each member no longer changed, or None.
-    `about` holds what else run.json says: the data, the seconds, the versions, an evaluation; and `plain`, the
-    name of the plain mask that was better than the learned one and took its place, or None.
+    `history` has what happened in every step, `record` what else run.json says: the data, the time, an evaluation.
     """
 
     distribution: MaskDistribution
     config: Config
-    history: Mapping[str, Any]
+    history: RunHistory
     variance: Units
     """Per unit, over the members."""
-    about: Mapping[str, Any] = field(default_factory=dict)
+    record: RunRecord = field(default_factory=RunRecord)
     network: nn.Module | None = None
     """The network that was trained on while the mask was learned."""
     trajectory: Trajectory | None = None
@@ -89,14 +87,14 @@ class Run:
 
     def reconstruction(self) -> Reconstruction:
         """The reconstruction that the mask was learned for, with its settings; not a network, or one's own."""
-        settings = self.about.get("reconstruction", {}).get("settings")
+        settings = self.record.reconstruction.settings
         if settings and self.config.recon in RECONSTRUCTIONS:
             return with_settings(RECONSTRUCTIONS[self.config.recon](), settings)
         return make_reconstruction(self.config.recon, self.config.iterations, self.config.regularisation)
 
-    def noting(self, **facts: Any) -> "Run":
-        """The same run with further facts in `about`."""
-        return replace(self, about={**self.about, **facts})
+    def with_record(self, **fields: Any) -> "Run":
+        """The same run with other values in its record."""
+        return replace(self, record=replace(self.record, **fields))
 
     def save(self, folder: str | Path) -> Path:
         """Write the run folder; a run that was there is replaced, anything else is left alone."""
@@ -120,7 +118,7 @@ class Run:
             distribution = MaskDistribution(probabilities, pattern, record["budget"])
             network = SegmentationNetwork.load(folder / NETWORK) if _holds_network(folder) else None
             trajectory = _read_trajectory(folder / TRAJECTORY, record.get("trajectory"), pattern)
-            history, about = dict(record["history"]), dict(record["about"])
+            history, about = RunHistory.from_json(record["history"]), RunRecord.from_json(record["about"])
             return Run(distribution, config, history, variance, about, network, trajectory)
         except InputError:
             raise
@@ -149,8 +147,8 @@ class Run:
             "budget": self.distribution.budget,
             "pattern": {"shape": pattern.shape, "free": pattern.free, "extent": pattern.extent},
             "centring": "DC at index n // 2 of every axis",
-            "about": dict(self.about),
-            "history": dict(self.history),
+            "about": self.record.to_json(),
+            "history": self.history.to_json(),
             "trajectory": None if self.trajectory is None else self.trajectory.steps,
         }
         save_text(folder / "run.json", json.dumps(record, indent=1, allow_nan=False))

@@ -14,6 +14,7 @@ from promask.data.sensitivities import calibrated
 from promask.errors import InputError
 from promask.evaluation.evaluate import Evaluation, evaluate, full_images, measurable, reconstruct
 from promask.evaluation.held_out import same_data
+from promask.learning.records import Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
@@ -77,10 +78,10 @@ class Evidence:
 
     def noted(self, run: Run) -> Run:
         """The run with what was measured in its record."""
-        return run.noting(
-            evaluation=self.evaluation.summary(),
-            measured={"data": self.source, "seen": self.seen},
-            compared=self.summary(),
+        return run.with_record(
+            evaluation=Quality.from_json(self.evaluation.summary()),
+            measured=Measured(self.source, self.seen),
+            compared=ReferenceComparison.from_json(self.summary()),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def gather(
     if on_mask is not None:
         on_mask(0, 1 + len(RIVALS))
     task = None if network is None else measurable(network)
-    own, learned_from = same_data(run.about["data"]["source"], data.name), run.about["data"]["part"]
+    own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     chosen, part = choose_part(data, part or (OTHER_PART[learned_from] if own else None), usual="test")
     measured = calibrated(prepared(chosen), recon)
     evaluation = replace(evaluate(run.mask, measured, "all", network=task, recon=recon), part=part)

@@ -155,7 +155,7 @@ def report_content(run: Run, evidence: Evidence | None) -> dict[str, Any]:
 
 
 def _history(run: Run) -> dict[str, Any]:
-    losses, budgets = run.history["loss"], run.history["budget"]
+    losses, budgets = run.history.loss, run.history.budget
     most = min(len(losses), MOST_POINTS)
     places = sorted({round(place * (len(losses) - 1) / max(most - 1, 1)) for place in range(most)})
     return {
@@ -289,7 +289,7 @@ def report_page(run: Run, evidence: Evidence | None = None) -> str:
     return pages.get_template("report.html.j2").render(
         title=wording.title(run),
         lead=wording.lead(run),
-        version=run.about["versions"]["promask"],
+        version=run.record.versions["promask"],
         style=_part("report.css"),
         script=_part("report.js"),
         cards=list(wording.cards(run, evidence)),
@@ -323,7 +323,7 @@ def _part(name: str) -> Any:
 
 
 def _classes(run: Run) -> Iterator[dict[str, Any]]:
-    evaluation = run.about.get("evaluation") or {}
-    for name, found in evaluation.get("classes", {}).items():
+    evaluation = run.record.evaluation
+    for name, found in ((evaluation and evaluation.classes) or {}).items():
         values = [found[key] for key in ("dice", "dice_full", "iou", "iou_full")]
         yield {"name": name, "found": ["-" if value is None else f"{value:.4f}" for value in values]}

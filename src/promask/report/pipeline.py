@@ -69,7 +69,7 @@ def learn_and_report(
             scheduler=scheduler,
             **settings,
         )
-        run = run.noting(command=command)
+        run = run.with_record(command=command)
     if group.leads:
         run = _reported(run, out, data_set, config, on_mask)
     return run
@@ -108,7 +108,7 @@ def _known_again(out: Path, config: Config, data: SampleSet) -> Run:
 
 
 def _identities(run: Run, config: Config, data: SampleSet) -> list[tuple[dict[str, Any], str]]:
-    return [(run.config.to_dict(), run.about["data"]["source"]), (config.to_dict(), data.name)]
+    return [(run.config.to_dict(), run.record.data.source), (config.to_dict(), data.name)]
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

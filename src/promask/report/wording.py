@@ -1,8 +1,7 @@
 """The sentences and key figures of a report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from promask.errors import count
 from promask.learning.config import EXCHANGE, SHAPE
@@ -31,7 +30,7 @@ promask export . --out ../mask.csv                # the order of phase encodes
 
 def title(run: Run) -> str:
     """What the report is of."""
-    return f"x{run.acceleration:.4g} mask for {short(run.about['data']['source'])}"
+    return f"x{run.acceleration:.4g} mask for {short(run.record.data.source)}"
 
 
 def short(source: str) -> str:
@@ -46,9 +45,9 @@ def short(source: str) -> str:
 
 def lead(run: Run) -> str:
     """The run in a sentence."""
-    data, distribution = run.about["data"], run.distribution
-    learned = f"Learned from {count(data['images'], _noun(run))} ({data['part']})"
-    subjects = f" of {data['groups']} subjects" if data.get("groups", 1) > 1 else ""
+    data, distribution = run.record.data, run.distribution
+    learned = f"Learned from {count(data.images, _noun(run))} ({data.part})"
+    subjects = f" of {data.groups} subjects" if data.groups > 1 else ""
     return (
         f"{learned}{subjects}: {distribution.budget} of {distribution.pattern.units} {_units(run)}, "
         f"for {run.config.loss}, {run.config.recon}."
@@ -62,22 +61,23 @@ def cards(run: Run, evidence: Evidence | None) -> Iterator[dict[str, str]]:
         "value": f"x{run.acceleration:.4g}",
         "note": f"{run.distribution.budget} of {run.distribution.pattern.units} {_units(run)}",
     }
-    evaluation = run.about.get("evaluation")
+    evaluation = run.record.evaluation
     if evaluation:
-        on = f"mean of {count(evaluation['images'], _noun(run))}, {seen(run)}"
+        on = f"mean of {count(evaluation.images, _noun(run))}, {seen(run)}"
         for name, heading, style in (
             ("dice", "Dice", ".3f"),
             ("psnr", "PSNR", ".2f"),
             ("ssim", "SSIM", ".4f"),
         ):
-            if evaluation.get(name) is not None:
+            value = getattr(evaluation, name)
+            if value is not None:
                 unit = " dB" if name == "psnr" else ""
-                yield {"name": heading, "value": f"{evaluation[name]:{style}}{unit}", "note": on}
+                yield {"name": heading, "value": f"{value:{style}}{unit}", "note": on}
     if evidence is not None:
         yield from _lead_over(evidence)
     yield {
         "name": "to learn",
-        "value": f"{run.about['seconds']:.1f} s",
+        "value": f"{run.record.seconds:.1f} s",
         "note": _steps(run) + (f", {run.config.members} members" if run.config.members > 1 else ""),
     }
 
@@ -100,15 +100,15 @@ def _lead_over(evidence: Evidence) -> Iterator[dict[str, str]]:
 
 def notes(run: Run, evidence: Evidence | None) -> Iterator[str]:
     """What one should know before believing the rest."""
-    if run.about.get("plain"):
+    if run.record.reference:
         yield instead(run)
     told = {
         SAME: "Nothing was held out: the mask is measured on the images that it was learned from.",
         SOME: "The mask was learned from some of the images that it is measured on.",
         OTHER: f"The mask is measured on {short(_source(run))}, and was learned from "
-        f"{short(run.about['data']['source'])}.",
+        f"{short(run.record.data.source)}.",
     }
-    if run.about.get("evaluation") and _relation(run) in told:
+    if run.record.evaluation and _relation(run) in told:
         yield told[_relation(run)]
     if evidence is None:
         yield "The images were not at hand when this report was made: promask report RUN --data DATA adds them."
@@ -116,8 +116,8 @@ def notes(run: Run, evidence: Evidence | None) -> Iterator[str]:
 
 def instead(run: Run) -> str:
     """Which mask took the place of the learned one."""
-    judged = "the validation part" if run.about["data"].get("validation") else "the images to learn from"
-    return f"The mask is that of {PLAIN[run.about['plain']]}: on {judged}, what was learned is not better."
+    judged = "the validation part" if run.record.data.validation else "the images to learn from"
+    return f"The mask is that of {PLAIN[str(run.record.reference)]}: on {judged}, what was learned is not better."
 
 
 def about_mask(run: Run) -> str:
@@ -131,7 +131,7 @@ def about_mask(run: Run) -> str:
 
 def about_probabilities(run: Run) -> str:
     """The caption of the probabilities."""
-    return "Probabilities: 0 or 1" if run.config.rule == EXCHANGE or run.about.get("plain") else "Probabilities"
+    return "Probabilities: 0 or 1" if run.config.rule == EXCHANGE or run.record.reference else "Probabilities"
 
 
 def about_examples(run: Run) -> str:
@@ -144,15 +144,12 @@ def about_examples(run: Run) -> str:
 
 def about_compared(run: Run, evidence: Evidence) -> str:
     """How the masks were measured, and where there is more."""
-    return (
-        f"{how_compared(run, evidence.summary())} More methods, more masks and confidence intervals: promask "
-        f"compare. A click on a heading sorts."
-    )
+    how = how_compared(run, evidence.images, evidence.draws)
+    return f"{how} More methods, more masks and confidence intervals: promask compare. A click on a heading sorts."
 
 
-def how_compared(run: Run, compared: Mapping[str, Any]) -> str:
+def how_compared(run: Run, images: int, draws: int) -> str:
     """On which images the masks were measured, and how many random ones there were."""
-    images, draws = compared["images"], compared["draws"]
     same = f"All on the same {count(images, _noun(run))}, {seen(run)}, {run.config.recon}."
     if images == 1:
         same = f"All on one {_noun(run)}, {seen(run)}, {run.config.recon}."
@@ -177,9 +174,10 @@ def about_learning(run: Run) -> str:
         text = "Each step looks at a few images through the mask without a few of its units: the loss is noisy."
     else:
         text = "The loss of the images of each step, with masks that are drawn at random."
-    stopped = [step for step in run.history["stopped"] if step is not None]
-    if stopped:
-        text += f" It ended after {max(stopped)} of {run.config.steps} steps: the mask no longer changed."
+    if run.history.stopped_after is not None:
+        text += (
+            f" It ended after {run.history.stopped_after} of {run.config.steps} steps: the mask no longer changed."
+        )
     return text
 
 
@@ -187,15 +185,15 @@ def about_trajectory(run: Run) -> str:
     """What the film shows."""
     text = "The last picture shows the probabilities on the way, from the start to the end"
     text += " of the first member" if run.config.members > 1 else ""
-    return text + (", before another mask took the place of what was learned." if run.about.get("plain") else ".")
+    return text + (", before another mask took the place of what was learned." if run.record.reference else ".")
 
 
 def command(run: Run) -> str:
     """The command that made a run, or the call."""
-    typed = run.about.get("command")
+    typed = run.record.command
     if typed:
         return str(typed)
-    source = run.about["data"]["source"]
+    source = run.record.data.source
     return (
         f"promask.learn(...)  # from Python, on {source}: acceleration={run.config.acceleration:g}, "
         f"seed={run.config.seed}; all settings are below"
@@ -204,12 +202,12 @@ def command(run: Run) -> str:
 
 def facts(run: Run) -> Iterator[tuple[str, str]]:
     """How the run came about, line by line."""
-    data, pattern = run.about["data"], run.distribution.pattern
-    shape = list(data["shape"])
-    yield "Learned from", f"{data['source']}: {count(data['images'], _noun(run))} ({data['part']}), {shape} each"
-    evaluation = run.about.get("evaluation")
+    data, pattern = run.record.data, run.distribution.pattern
+    shape = list(data.shape)
+    yield "Learned from", f"{data.source}: {count(data.images, _noun(run))} ({data.part}), {shape} each"
+    evaluation = run.record.evaluation
     if evaluation:
-        measured = f"{count(evaluation['images'], _noun(run))} ({evaluation['part']}), {seen(run)}"
+        measured = f"{count(evaluation.images, _noun(run))} ({evaluation.part}), {seen(run)}"
         yield "Measured on", f"{_source(run)}: {measured}"
     yield "Acceleration", f"{run.acceleration:.4g} achieved, {run.config.acceleration:g} asked"
     yield "Units", f"{pattern.units}, on the free axes {list(pattern.free)} of {list(pattern.shape)}"
@@ -218,9 +216,9 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "Seed", str(run.config.seed)
     yield (
         "Time",
-        f"{run.about['seconds']:.1f} s for {run.config.members} x {_steps(run)}",
+        f"{run.record.seconds:.1f} s for {run.config.members} x {_steps(run)}",
     )
-    versions: dict[str, Any] = run.about["versions"]
+    versions = run.record.versions
     yield "Versions", ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
@@ -234,14 +232,14 @@ def seen(run: Run) -> str:
 
 
 def _relation(run: Run) -> str:
-    if "measured" in run.about:
-        return str(run.about["measured"]["seen"])
-    evaluation = run.about.get("evaluation") or {}  # as older runs tell it
-    return SAME if evaluation.get("part") == run.about["data"]["part"] else HELD_OUT
+    if run.record.measured is not None:
+        return run.record.measured.seen
+    evaluation = run.record.evaluation  # as older runs tell it
+    return SAME if evaluation is not None and evaluation.part == run.record.data.part else HELD_OUT
 
 
 def _source(run: Run) -> str:
-    return str(run.about.get("measured", {}).get("data", run.about["data"]["source"]))
+    return run.record.data.source if run.record.measured is None else run.record.measured.data
 
 
 def _noun(run: Run) -> str:
@@ -253,4 +251,4 @@ def _units(run: Run) -> str:
 
 
 def _steps(run: Run) -> str:
-    return count(len(run.history["loss"]), "round" if run.config.rule == SHAPE else "step")
+    return count(len(run.history.loss), "round" if run.config.rule == SHAPE else "step")

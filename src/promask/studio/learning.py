@@ -140,17 +140,17 @@ def learn(order: Order, say: Say) -> dict[str, Any]:
 
 def summary(run: Run) -> dict[str, Any]:
     """What the page says of a run."""
-    data, evaluation = run.about["data"], run.about["evaluation"]
-    stopped = [step for step in run.history["stopped"] if step is not None]
+    data, evaluation = run.record.data, run.record.evaluation
+    assert evaluation is not None
     return {
         "acceleration": run.acceleration,
         "units": run.distribution.pattern.units,
         "budget": run.distribution.budget,
-        "seconds": run.about["seconds"],
-        "plain": run.about.get("plain"),
-        "stopped": max(stopped) if stopped else None,
+        "seconds": run.record.seconds,
+        "plain": run.record.reference,
+        "stopped": run.history.stopped_after,
         "steps": run.config.steps,
-        "images": data["images"],
-        "held_out": evaluation["part"] != data["part"],
-        "evaluation": {name: evaluation[name] for name in ("psnr", "ssim", "nmse", "images", "recon")},
+        "images": data.images,
+        "held_out": evaluation.part != data.part,
+        "evaluation": {name: getattr(evaluation, name) for name in ("psnr", "ssim", "nmse", "images", "recon")},
     }

@@ -85,7 +85,7 @@ def test_fastmri_padding_is_not_acquired(knees):
     lines = run.mask[0]
     assert torch.equal(run.mask, lines.expand(ROWS, WIDTH))
     assert lines[MEASURED].sum() == lines.sum() == 30 // 4
-    assert run.about["data"]["groups"] == 3
+    assert run.record.data.groups == 3
     wasteful = lines.clone()
     wasteful[[0, 36]] = True
     for mask in (run.mask, wasteful):
