@@ -1,19 +1,74 @@
-"""Rules: how masks are drawn from the probabilities, and how what came of them moves the probabilities.
+"""Learners: how probabilities are learned from images. A new one is one file and one line in the table."""
 
-A new rule is one file and one line in the table.
-"""
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
-from collections.abc import Callable
-
-from promask.learners.base import Conditions, Rule
+from promask.errors import InputError
+from promask.learners.base import Description, History, Learner, State
 from promask.learners.best_response import BestResponse
 from promask.learners.exchange import Exchange
-from promask.learners.gumbel_adam import Published
+from promask.learners.gradient import GradientLearner
+from promask.learners.gumbel_adam import GumbelAdam
+from promask.learners.shape_race import ShapeRace
 
-__all__ = ["RULES", "BestResponse", "Conditions", "Exchange", "Published", "Rule"]
+__all__ = [
+    "FORMER_NAMES",
+    "LEARNERS",
+    "PUBLISHED",
+    "BestResponse",
+    "Description",
+    "Exchange",
+    "GradientLearner",
+    "GumbelAdam",
+    "History",
+    "Learner",
+    "ShapeRace",
+    "State",
+    "describe",
+    "make_learner",
+    "usual_learner",
+]
 
-RULES: dict[str, Callable[[Conditions], Rule]] = {
-    "response": BestResponse,
-    "published": Published,
-    "exchange": Exchange,
+LEARNERS: Mapping[str, type[Any]] = {
+    kind.name: kind for kind in (BestResponse, Exchange, GumbelAdam, ShapeRace)
 }
+PUBLISHED = GumbelAdam.name
+"""The learner of the paper."""
+FORMER_NAMES: Mapping[str, str] = {
+    "response": BestResponse.name,
+    "published": GumbelAdam.name,
+    "exchange": Exchange.name,
+    "shape": ShapeRace.name,
+}
+"""What learners are called under `rule` in run.json."""
+
+
+def usual_learner(network: bool, iterative: bool) -> str:
+    """The name of the learner that suits a problem.
+
+    Args:
+        network: Whether a segmentation network judges the images: its gradients are noisy, and dear.
+        iterative: Whether the reconstruction is iterative: what a unit is worth depends on its neighbours.
+    """
+    return ShapeRace.name if network else Exchange.name if iterative else BestResponse.name
+
+
+def make_learner(learner: Any, settings: Any) -> Learner:
+    """A learner from its name, with those of the settings that it has; or one that is made already."""
+    if not isinstance(learner, str):
+        if isinstance(learner, type) or not isinstance(learner, Learner):
+            raise InputError(f"{learner!r} is no learner: give a name, {', '.join(LEARNERS)}, or an object.")
+        return learner
+    if learner not in LEARNERS:
+        raise InputError(f"Unknown learner {learner!r}: choose one of {', '.join(LEARNERS)}.")
+    kind = LEARNERS[learner]
+    made: Learner = kind(**{field.name: getattr(settings, field.name) for field in fields(kind)})
+    return made
+
+
+def describe(learner: Any) -> Description:
+    """What is known of a learner, which is a name or an object; one that says nothing has the usual properties."""
+    kind = LEARNERS.get(learner) if isinstance(learner, str) else learner
+    found: Description = getattr(kind, "about", Description())
+    return found

@@ -1,62 +1,157 @@
-"""What the loop asks of a rule."""
+"""What the loop asks of a learner, and the state that it keeps between two steps."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
-from promask.sampling.pattern import Pattern
-from promask.types import Spectra, UnitDraws, UnitMask, Units
+from promask.problem.finetuning import Finetuning
+from promask.problem.problem import Problem
+from promask.types import Units, fitting
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """What a rule is told before the first step."""
+@dataclass
+class History:
+    """The loss, budget and temperature of every step, and the step after which the mask no longer changed."""
 
-    steps: int
-    learning_rate: float
-    pattern: Pattern
-    budget: int
-    energy: Units
-    """The mean energy of each unit over the data, in FFT order."""
-    always: UnitMask
-    """The units that are always acquired."""
-    never: UnitMask
-    """The units that are never acquired: padding."""
-    generator: torch.Generator
+    loss: list[float] = field(default_factory=list)
+    budget: list[float] = field(default_factory=list)
+    temperature: list[float] = field(default_factory=list)
+    stopped: int | None = None
+    halved: list[tuple[int, int]] = field(default_factory=list)
+    """Steps in which memory ran out, and how many images were worked on at a time from then on."""
+
+    def snapshot(self) -> Callable[[], dict[str, Any]]:
+        """As it is now, for when it is asked for: lists only grow."""
+        steps, stopped, halved = len(self.loss), self.stopped, [list(each) for each in self.halved]
+
+        def state() -> dict[str, Any]:
+            lists = (values[:steps] for values in (self.loss, self.budget, self.temperature))
+            values = torch.tensor(list(lists), dtype=torch.float64)
+            return {"values": values, "stopped": stopped, "halved": halved}
+
+        return state
+
+    @staticmethod
+    def restored(state: Mapping[str, Any]) -> "History":
+        """As it was."""
+        loss, budget, temperature = state["values"].tolist()
+        halved = [(int(step), int(count)) for step, count in state["halved"]]
+        return History(loss, budget, temperature, state["stopped"], halved)
+
+
+@dataclass
+class State:
+    """Where a member is between two steps: everything that the next step depends on.
+
+    A learner adds what it remembers itself, in a subclass with its own `memory` and `restore_memory`.
+    """
+
+    theta: Units
+    """The probabilities, (*units), in FFT order."""
+    finetuning: Finetuning | None = None
+    budget: float = 0.0
+    """What the probabilities may sum to after the last step."""
+    temperature: float = 0.0
+    """Of the last step, for learners that have one."""
+    watched: torch.Tensor | None = None
+    """The mask at the last look of `EarlyStopping`."""
+    history: History = field(default_factory=History)
+
+    @property
+    def step(self) -> int:
+        """How many steps were made."""
+        return len(self.history.loss)
+
+    def memory(self) -> Mapping[str, Any]:
+        """What the learner remembers beside the probabilities: numbers and tensors not changed in place later."""
+        return {}
+
+    def restore_memory(self, memory: Mapping[str, Any]) -> None:
+        """Go on from what `memory` gave; what does not fit is a ValueError, a LookupError or a TypeError."""
+
+    def snapshot(self) -> Callable[[], dict[str, Any]]:
+        """The state as it is now, for when it is asked for: what takes time is left for then."""
+        theta, memory, watched = self.theta, self.memory(), self.watched
+        network = None if self.finetuning is None else self.finetuning.state()
+        history = self.history.snapshot()
+        return lambda: {
+            "theta": theta,
+            "memory": memory,
+            "watched": watched,
+            "network": network,
+            "history": history(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a snapshot; one that does not fit is a ValueError, a LookupError or a TypeError."""
+        self.theta = fitting(state["theta"], self.theta)
+        if not ((self.theta >= 0) & (self.theta <= 1)).all():
+            raise ValueError("The probabilities of the state are not between 0 and 1.")
+        self.restore_memory(state["memory"])
+        self.watched = state["watched"]
+        self.history = History.restored(state["history"])
+        if self.finetuning is not None:
+            self.finetuning.resume(state["network"])
 
 
 @runtime_checkable
-class Rule(Protocol):
-    """One step is `begin`, then `draw` and `observe` for each piece of the batch, then `propose`.
+class Learner(Protocol):
+    """How probabilities are learned: an initial state, a step, and when to end. It has settings, but no state.
 
-    What a rule remembers between steps is its own; each member has a rule of its own. What it draws depends on
-    what was known before the step, not on what was observed since: processes that share a batch draw and observe
-    some of its masks each, and skip the others.
+    A new learner is one file and one line in the table of `promask.learners`, or an object given to `learn`.
     """
 
-    def begin(self, theta: Units, step: int) -> float:
-        """Start a step, which counts from 1, and tell its temperature."""
+    name: ClassVar[str]
+    steps: int
+    """The most steps of a member."""
 
-    def draw(self, count: int) -> UnitDraws:
-        """Masks of zeros and ones, (count, *units)."""
+    def init(self, problem: Problem, member: int) -> Any:
+        """The state before the first step, with the start and the random numbers of a member.
 
-    def skip(self, count: int) -> None:
-        """Instead of `draw`, where the masks are another process's: the random numbers go on as after it."""
+        Args:
+            problem: What is asked.
+            member: The number of the member; members differ by their random numbers.
 
-    def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
-        """Take note of masks just drawn, all or some rows, of dL/dm for the loss of each, and of the images."""
+        Returns:
+            A `State`.
+        """
 
-    @property
-    def evidence(self) -> Sequence[torch.Tensor]:
-        """What was observed in this step: sums over masks, which may be changed in place before `propose`."""
+    def batches(self, problem: Problem, state: Any, member: int) -> Generator[Any, None, None]:
+        """The batches of the steps that follow a state, as `step` takes them."""
 
-    def propose(self) -> Units:
-        """The probabilities after this step, before they are projected onto the budget."""
+    def step(self, problem: Problem, state: Any, batch: Any) -> tuple[Any, float]:
+        """One step.
 
-    def state(self) -> Mapping[str, Any]:
-        """What is remembered between two steps, as numbers and tensors that are not changed in place later."""
+        Args:
+            problem: What is asked.
+            state: The state before; it may be changed in place.
+            batch: The next one of `batches`.
 
-    def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; one that does not fit is a ValueError or a KeyError."""
+        Returns:
+            The state after the step, and the mean loss of the step.
+        """
+
+    def finished(self, problem: Problem, state: Any) -> bool:
+        """Whether no further step is to be made."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What settings, selection, figures and reports need to know of a learner without comparing its name."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that suit it, where a preset and the user say nothing."""
+    averages: bool = True
+    """Whether the mean over members is meaningful; otherwise the best member is kept."""
+    selects: bool = True
+    """Whether the result is replaced by a reference mask that is better."""
+    random: bool = True
+    """Whether its probabilities leave a choice, so that random masks can be drawn from them."""
+    noun: str = "step"
+    """What a step is called."""
+    curve: str = "The loss of the images of each step, with masks that are drawn at random."
+    """What the learning curve shows."""
+    fewest_masks: int = 1
+    """The fewest masks that a step can do with: batch size times samples."""

@@ -1,4 +1,4 @@
-"""The default rule: estimate what each unit is worth, and answer with the probabilities that fit best.
+"""The default learner: estimate what each unit is worth, and answer with the probabilities that fit best.
 
 The probabilities that maximise the total gain, less a quadratic penalty for being certain, are clip(1/2 + (gain -
 lambda) / temperature, 0, 1), with the lambda that keeps the budget: the projection. Gains are measured in units of
@@ -10,11 +10,15 @@ know which side the others take. A weak field prefers one half of k-space; it fa
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from promask.learners.base import Conditions
+from promask.learners.base import Description
+from promask.learners.gradient import Evidence, GradientLearner
 from promask.operators.fourier import fft_order
+from promask.problem.problem import Problem
 from promask.sampling import schedules
 from promask.sampling.gains import Gains
 from promask.sampling.projection import nth_largest
@@ -31,15 +35,29 @@ LARGEST = 1e6
 """Beyond the reach of the projection's clipping, and finite."""
 
 
-class BestResponse:
-    """Probabilities that depend on the gains alone, not on the probabilities before."""
+@dataclass(frozen=True, kw_only=True)
+class BestResponse(GradientLearner):
+    """Probabilities that are the best response to the gains known so far."""
 
-    def __init__(self, conditions: Conditions) -> None:
-        self.conditions = conditions
-        self.gains = Gains(conditions.energy)
-        half = fft_order(conditions.pattern.half(), len(conditions.pattern.free))
-        self.field = FIELD * half.to(conditions.energy)
-        self.theta = conditions.energy  # until the first step begins
+    name: ClassVar[str] = "best-response"
+    about: ClassVar[Description] = Description(
+        defaults={"steps": 100, "batch_size": 16, "patience": 10}, fewest_masks=2
+    )
+
+    def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
+        """The gains of the units."""
+        return GainEvidence(problem, noise, self.steps)
+
+
+class GainEvidence:
+    """Running means of the gains; the response depends on them alone, not on the probabilities before."""
+
+    def __init__(self, problem: Problem, noise: torch.Generator, steps: int) -> None:
+        self.problem, self.noise, self.steps = problem, noise, steps
+        self.gains = Gains(problem.energy)
+        half = fft_order(problem.pattern.half(), len(problem.pattern.free))
+        self.field = FIELD * half.to(problem.energy)
+        self.theta = problem.energy  # until the first step begins
         self.step = 0
 
     def begin(self, theta: Units, step: int) -> float:
@@ -50,28 +68,28 @@ class BestResponse:
 
     def draw(self, count: int) -> UnitDraws:
         """Plain Bernoulli masks."""
-        return bernoulli(self.theta, count, self.conditions.generator)
+        return bernoulli(self.theta, count, self.noise)
 
     def skip(self, count: int) -> None:
         """Without the numbers that undecided units would take."""
         undecided = int(((self.theta > 0) & (self.theta < 1)).sum())
-        pass_over(count * undecided, self.theta, self.conditions.generator)
+        pass_over(count * undecided, self.theta, self.noise)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Evidence for the gains."""
-        self.gains.observe(masks, gradients, self.conditions.pattern.energies(spectra))
+        self.gains.observe(masks, gradients, self.problem.pattern.energies(spectra))
 
     @property
-    def evidence(self) -> Sequence[torch.Tensor]:
+    def sums(self) -> Sequence[torch.Tensor]:
         """The sums that the gains are estimated from."""
         return self.gains.sums, self.gains.count
 
     def propose(self) -> Units:
         """The best response to the gains known so far."""
         gain = self.gains.estimate(self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
-        gain = torch.where(self.conditions.always, gain.max(), gain)
-        gain = torch.where(self.conditions.never, gain.min(), gain)
-        marginal = nth_largest(gain, self.conditions.budget)
+        gain = torch.where(self.problem.always, gain.max(), gain)
+        gain = torch.where(self.problem.never, gain.min(), gain)
+        marginal = nth_largest(gain, self.problem.budget)
         temperature = self._scheduled(TEMPERATURES)
         unit = (marginal.abs() * temperature).clamp_min(torch.finfo(gain.dtype).tiny)
         return (0.5 + temperature * self.field + gain / unit).clamp(-LARGEST, LARGEST)
@@ -85,4 +103,4 @@ class BestResponse:
         self.gains.resume(state)
 
     def _scheduled(self, ends: tuple[float, float]) -> float:
-        return schedules.geometric(self.step, self.conditions.steps, *ends)
+        return schedules.geometric(self.step, self.steps, *ends)

@@ -8,12 +8,24 @@ ever asked where it is missing, as that is what members and candidates can be co
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
-from promask.learners.base import Conditions
+from promask.learners.base import Description
+from promask.learners.gradient import Evidence, GradientLearner
+from promask.losses.base import Task
+from promask.operators.encoding import Encoding, hybrid, over_coils
+from promask.operators.fourier import fft_order
+from promask.problem.objective import Backpropagated, Differentiate, backpropagate
+from promask.problem.problem import Problem
+from promask.recon.base import Reconstruction
+from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling import schedules
-from promask.types import Spectra, UnitDraws, Units, fitting
+from promask.sampling.pattern import Pattern
+from promask.types import Batch, Spectra, UnitDraws, Units, fitting
 
 MISSING = 0.05
 """The share of the members that an image does without."""
@@ -25,15 +37,80 @@ ELIGIBLE = 0.34
 """The share of the candidates that may come in a step: not all of a gap that one of them would fill."""
 
 
-class Exchange:
-    """A mask of exactly the budget, as probabilities of 0 and 1."""
+def insert(
+    masks: UnitDraws,
+    batch: Batch,
+    pattern: Pattern,
+    task: Task,
+    recon: Reconstruction = ZERO_FILLED,
+    weights: Sequence[Tensor] = (),
+) -> Backpropagated:
+    """Reconstruct as above, and estimate how the loss would change if missing units were put into the image.
 
-    def __init__(self, conditions: Conditions) -> None:
-        self.conditions = conditions
-        flat = conditions.energy.flatten()
-        self.fixed = (conditions.always | conditions.never).flatten()
+    A reconstruction that fills in trusts an acquired sample entirely, and its derivative at a weight of 0 says
+    little about a weight of 1. But it is known what the samples would be, and so, to second order, what comes of
+    changing the image by them: the slope s along this change, and a curvature c in proportion to their energy e,
+    such that the best weight is 1 for all missing units together. L(1) - L(0) = s + c e / 2.
+    """
+    on_grid = pattern.expand(masks).unsqueeze(1)
+    with torch.set_grad_enabled(bool(weights)):
+        made = recon(batch.spectra, on_grid, batch.maps)
+    combined = batch.maps is None and made.shape[1] != batch.spectra.shape[1]
+    if combined or not made.is_complex():  # in a way that has no way back
+        return backpropagate(masks, batch, pattern, task, recon, weights)
+    images = made.detach().requires_grad_()
+    loss = task(batch.geometry.judged(images), batch) * len(masks)
+    of_images, *of_weights = torch.autograd.grad(
+        loss, (images, *weights), allow_unused=True, materialize_grads=True
+    )
+    if weights:
+        through = torch.autograd.grad(made, tuple(weights), of_images, allow_unused=True, materialize_grads=True)
+        of_weights = [direct + indirect for direct, indirect in zip(of_weights, through, strict=True)]
+    with torch.no_grad():
+        kspace, _, axes = hybrid(batch.spectra, on_grid)
+        encoding = Encoding(batch.maps, axes)
+        missed = encoding(made.detach()).neg_().add_(kspace)
+        slopes, energies = (
+            pattern.total(over_coils(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
+        )
+        covered = fft_order(~pattern.padding(), len(pattern.free)).to(masks.device)
+        missing = ((masks == 0) & covered).to(slopes.dtype)
+        within = tuple(range(1, masks.ndim))
+        needed = torch.finfo(slopes.dtype).tiny
+        curvature = -(slopes * missing).sum(within, True) / (energies * missing).sum(within, True).clamp_min(
+            needed
+        )
+        worth = slopes + curvature.clamp_min(0) / 2 * energies
+    return Backpropagated(loss.detach(), worth, of_weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange(GradientLearner):
+    """One mask of exactly the budget, whose units are exchanged for others: probabilities of 0 and 1."""
+
+    name: ClassVar[str] = "exchange"
+    about: ClassVar[Description] = Description(
+        defaults={"steps": 120, "batch_size": 4, "patience": 0},
+        averages=False,  # units that keep their distance have no common mean
+        random=False,
+        curve="Each step looks at a few images through the mask without a few of its samples: the loss is noisy.",
+    )
+    differentiate: ClassVar[Differentiate] = staticmethod(insert)
+
+    def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
+        """What missing units are worth."""
+        return ExchangeEvidence(problem, noise, self.steps)
+
+
+class ExchangeEvidence:
+    """What units are worth where they are missing, and the mask that follows."""
+
+    def __init__(self, problem: Problem, noise: torch.Generator, steps: int) -> None:
+        self.problem, self.noise, self.steps = problem, noise, steps
+        flat = problem.energy.flatten()
+        self.fixed = (problem.always | problem.never).flatten()
         self.fixed[flat.argmax()] = True  # without the strongest unit, usually the centre, nothing is as it was
-        self.sums = torch.zeros_like(flat)
+        self.worths = torch.zeros_like(flat)
         self.counts = torch.zeros_like(flat)
         self.seen = torch.zeros(2, *flat.shape, dtype=flat.dtype, device=flat.device)
         """What is added to both in a step."""
@@ -44,9 +121,9 @@ class Exchange:
     def begin(self, theta: Units, step: int) -> float:
         """The share that is exchanged falls geometrically."""
         if step == 1:
-            always, never = self.conditions.always.flatten(), self.conditions.never.flatten()
+            always, never = self.problem.always.flatten(), self.problem.never.flatten()
             wanted = theta.flatten().masked_fill(self.fixed, 2).masked_fill(always, 3).masked_fill(never, -1)
-            self.members[wanted.topk(self.conditions.budget).indices] = True
+            self.members[wanted.topk(self.problem.budget).indices] = True
         self.step = step
         self.queue = torch.zeros(0, dtype=torch.int64, device=theta.device)
         self.seen.zero_()
@@ -54,12 +131,12 @@ class Exchange:
 
     def draw(self, count: int) -> UnitDraws:
         """The mask, each time without other members, and with candidates in their place."""
-        masks = self.members.to(self.sums.dtype).repeat(count, 1)
+        masks = self.members.to(self.worths.dtype).repeat(count, 1)
         for mask in masks:
             leaving = self._next_members()
             coming = self._race(self._worth.clamp_min(0) * ~(self.members | self.fixed), len(leaving))
             mask[leaving], mask[coming] = 0, 1
-        return masks.reshape(count, *self.conditions.energy.shape)
+        return masks.reshape(count, *self.problem.energy.shape)
 
     def skip(self, count: int) -> None:
         """What follows depends on how the masks were drawn."""
@@ -72,21 +149,21 @@ class Exchange:
         self.seen[1] += missing.sum(0)
 
     @property
-    def evidence(self) -> Sequence[torch.Tensor]:
+    def sums(self) -> Sequence[torch.Tensor]:
         """What missing units were worth, and how often they were missing."""
         return (self.seen,)
 
     def propose(self) -> Units:
         """Members of least worth leave for candidates of more."""
-        decay = 1 - schedules.geometric(self.step, self.conditions.steps, *NOVELTIES)
-        self.sums, self.counts = decay * self.sums + self.seen[0], decay * self.counts + self.seen[1]
+        decay = 1 - schedules.geometric(self.step, self.steps, *NOVELTIES)
+        self.worths, self.counts = decay * self.worths + self.seen[0], decay * self.counts + self.seen[1]
         self.members = self.members.clone()
-        worth, generator = self._worth, self.conditions.generator
+        worth, generator = self._worth, self.noise
         chance = torch.rand(len(worth), generator=generator, device=worth.device)
         candidates = ~self.members & ~self.fixed & (chance < ELIGIBLE)
         known = self.members & ~self.fixed & (self.counts > 0)
         # A share of a few lines need not be a whole number of them.
-        wanted = self._share * self.conditions.budget + float(
+        wanted = self._share * self.problem.budget + float(
             torch.rand((), generator=generator, device=worth.device)
         )
         count = min(math.floor(wanted), int(candidates.sum()), int(known.sum()))
@@ -95,31 +172,31 @@ class Exchange:
         better = coming.values > leaving.values
         self.members[leaving.indices[better]] = False
         self.members[coming.indices[better]] = True
-        return self.members.to(worth.dtype).reshape(self.conditions.energy.shape)
+        return self.members.to(worth.dtype).reshape(self.problem.energy.shape)
 
     def state(self) -> Mapping[str, torch.Tensor]:
         """The mask, and what is known of its units."""
-        return {"members": self.members, "sums": self.sums, "counts": self.counts}
+        return {"members": self.members, "sums": self.worths, "counts": self.counts}
 
     def resume(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a state."""
         self.members = fitting(state["members"], self.members)
-        self.sums = fitting(state["sums"], self.sums)
+        self.worths = fitting(state["sums"], self.worths)
         self.counts = fitting(state["counts"], self.counts)
 
     @property
     def _worth(self) -> Units:
-        return self.sums / self.counts.clamp_min(torch.finfo(self.counts.dtype).tiny)
+        return self.worths / self.counts.clamp_min(torch.finfo(self.counts.dtype).tiny)
 
     @property
     def _share(self) -> float:
-        return schedules.geometric(self.step, self.conditions.steps, *EXCHANGED)
+        return schedules.geometric(self.step, self.steps, *EXCHANGED)
 
     def _next_members(self) -> torch.Tensor:
         """A few members, each in turn before any comes again."""
-        generator = self.conditions.generator
+        generator = self.noise
         members = (self.members & ~self.fixed).nonzero().flatten()
-        count = min(len(members), max(1, round(MISSING * self.conditions.budget)))
+        count = min(len(members), max(1, round(MISSING * self.problem.budget)))
         if len(self.queue) < count:
             order = torch.randperm(len(members), generator=generator, device=members.device)
             self.queue = members[order]
@@ -129,5 +206,5 @@ class Exchange:
     def _race(self, weights: Units, count: int) -> torch.Tensor:
         """At most so many units, drawn without replacement in proportion to their weights."""
         count = min(count, int((weights > 0).sum()))
-        times = torch.empty_like(weights).exponential_(generator=self.conditions.generator)
+        times = torch.empty_like(weights).exponential_(generator=self.noise)
         return (weights / times).topk(count).indices

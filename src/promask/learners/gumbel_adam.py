@@ -1,46 +1,72 @@
-"""The rule of the paper: straight-through Gumbel gradients and Adam."""
+"""The learner of the paper: straight-through Gumbel gradients and Adam."""
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 
-from promask.learners.base import Conditions
+from promask.learners.base import Description
+from promask.learners.gradient import Evidence, GradientLearner
+from promask.problem.problem import Problem
 from promask.sampling import schedules
 from promask.sampling.projection import nth_largest
 from promask.sampling.straight_through import Draws, StraightThroughGumbel, logistic_noise, pass_over
 from promask.types import Spectra, UnitDraws, Units, fitting
 
+EPSILON = 1e-8
+"""Of Adam, as published: units move at the same speed, whatever they are worth, unless their gradient is small
+against it, so the scale of the images matters."""
 
-class Published:
+
+@dataclass(frozen=True, kw_only=True)
+class GumbelAdam(GradientLearner):
     """Eqs. 4 and 5, then a step of Adam: sections 3.2 and 4."""
 
-    def __init__(self, conditions: Conditions) -> None:
-        self.conditions = conditions
-        self.adam = Adam(conditions.learning_rate, conditions.energy)
-        self.theta = torch.full_like(conditions.energy, 0.5)  # until the first step begins
+    name: ClassVar[str] = "gumbel-adam"
+    about: ClassVar[Description] = Description(
+        defaults={"steps": 100, "batch_size": 16, "patience": 10},
+        selects=False,  # the paper's result is left as it is
+    )
+
+    learning_rate: float = 0.01
+
+    def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
+        """The straight-through gradient."""
+        return GumbelEvidence(problem, noise, self.steps, self.learning_rate)
+
+
+class GumbelEvidence:
+    """The gradient of the probabilities through hard masks, and the optimiser that follows it."""
+
+    def __init__(self, problem: Problem, noise: torch.Generator, steps: int, learning_rate: float) -> None:
+        self.problem, self.noise, self.steps, self.learning_rate = problem, noise, steps, learning_rate
+        self.theta = torch.full_like(problem.energy, 0.5)
+        self.adam = torch.optim.Adam([self.theta], learning_rate, eps=EPSILON)
         self.gumbel = StraightThroughGumbel(self.theta, 1.0)
         self.draws: Draws | None = None
         self.total, self.count = torch.zeros_like(self.theta), self.theta.new_zeros(())
 
     def begin(self, theta: Units, step: int) -> float:
         """The temperature falls linearly from 1 to 0.03."""
-        self.theta, self.total, self.count = theta, torch.zeros_like(theta), theta.new_zeros(())
+        self.theta.copy_(theta)
+        self.total.zero_()
+        self.count.zero_()
         self.gumbel = StraightThroughGumbel(
-            theta, temperature=schedules.linear(step, self.conditions.steps, first=1.0, last=0.03)
+            theta, temperature=schedules.linear(step, self.steps, first=1.0, last=0.03)
         )
         return self.gumbel.temperature
 
     def draw(self, count: int) -> UnitDraws:
         """Hard masks; their slopes are kept for `observe`."""
-        noise = logistic_noise((count, *self.theta.shape), self.theta, self.conditions.generator)
+        noise = logistic_noise((count, *self.theta.shape), self.theta, self.noise)
         self.draws = self.gumbel(noise)
         return self.draws.masks
 
     def skip(self, count: int) -> None:
         """Without the numbers that the noise would take."""
-        pass_over(count * self.theta.numel(), self.theta, self.conditions.generator)
+        pass_over(count * self.theta.numel(), self.theta, self.noise)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """dL/dm times d(soft mask)/dtheta, summed over the masks."""
@@ -49,63 +75,38 @@ class Published:
         self.count += len(masks)
 
     @property
-    def evidence(self) -> Sequence[torch.Tensor]:
+    def sums(self) -> Sequence[torch.Tensor]:
         """The sum of the gradients, and of how many masks."""
         return self.total, self.count
 
     def propose(self) -> Units:
         """A step of Adam along the mean gradient."""
-        gradient = self.total / self.count
-        if self.adam.step == 0:
-            self._warn_of_scale(gradient)
-        return self.adam(self.theta, gradient)
+        self.theta.grad = self.total / self.count
+        if not self.adam.state:
+            self._warn_of_scale(self.theta.grad)
+        self.adam.step()
+        return self.theta.clone()
 
     def state(self) -> Mapping[str, Any]:
         """That of Adam."""
-        return {"step": self.adam.step, "first": self.adam.first, "second": self.adam.second}
+        known = self.adam.state.get(self.theta, {})
+        return {name: value.clone() for name, value in known.items()}
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self.adam.step = int(state["step"])
-        self.adam.first = fitting(state["first"], self.adam.first)
-        self.adam.second = fitting(state["second"], self.adam.second)
+        if state:
+            like = {"step": torch.zeros(()), "exp_avg": self.theta, "exp_avg_sq": self.theta}
+            self.adam.state[self.theta] = {name: fitting(state[name], each).clone() for name, each in like.items()}
 
     def _warn_of_scale(self, gradient: Units) -> None:
         """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or
         so small that it will not move: the ends of the range in which images were seen to give good masks."""
-        steps, rate = self.conditions.steps, self.conditions.learning_rate
-        marginal = float(nth_largest(-gradient, self.conditions.budget))
-        reach = rate * steps * abs(marginal) / Adam.EPSILON
-        if abs(marginal) > Adam.EPSILON / 2 or reach < 0.5:
+        marginal = float(nth_largest(-gradient, self.problem.budget))
+        reach = self.learning_rate * self.steps * abs(marginal) / EPSILON
+        if abs(marginal) > EPSILON / 2 or reach < 0.5:
             warnings.warn(
                 f"At the scale of these images the published optimiser cannot rank the samples: the gradient of "
-                f"the last affordable one is {marginal:.0e} and should be near {Adam.EPSILON / 10:.0e}; "
+                f"the last affordable one is {marginal:.0e} and should be near {EPSILON / 10:.0e}; "
                 f"scale the images, or use the default preset, which does not depend on it.",
                 stacklevel=2,
             )
-
-
-class Adam:
-    """Adam (Kingma and Ba 2015) with its usual constants, as published.
-
-    It moves every unit at the same speed, whatever the unit is worth, unless its gradient is small against
-    epsilon: the scale of the images matters.
-    """
-
-    DECAY = (0.9, 0.999)
-    EPSILON = 1e-8
-
-    def __init__(self, learning_rate: float, like: Units) -> None:
-        self.learning_rate = learning_rate
-        self.step = 0
-        self.first, self.second = torch.zeros_like(like), torch.zeros_like(like)
-
-    def __call__(self, theta: Units, gradient: Units) -> Units:
-        """One step, with the bias of the two running means corrected."""
-        self.step += 1
-        slow, slower = self.DECAY
-        self.first = slow * self.first + (1 - slow) * gradient
-        self.second = slower * self.second + (1 - slower) * gradient.square()
-        mean = self.first / (1 - slow**self.step)
-        size = (self.second / (1 - slower**self.step)).sqrt()
-        return theta - self.learning_rate * mean / (size + self.EPSILON)

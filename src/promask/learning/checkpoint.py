@@ -1,13 +1,12 @@
-"""A state of learning as bytes that say what they are and whether they are whole; nothing in them is executed.
-
-A state is made of dicts with texts as keys, lists, numbers, texts, None and tensors. The bytes are those of a
-.safetensors file: its metadata hold the rest as JSON, the version of this layout, and a checksum of everything.
-
-Checkpoints: how far the members of a run are, in files from which a run that was killed goes on.
+"""Checkpoints: how far the members of a run are, in files from which a run that was killed goes on.
 
 Each member has a file of its own, `checkpoint.safetensors` for the first, and the file before it is kept in case
 the newest one is damaged. They are written so seldom that no more than a small share of the time is spent on them,
 and whenever learning ends before its time: by an error, an interrupt or a signal.
+
+A state is made of dicts with texts as keys, lists, numbers, texts, None and tensors. Its bytes are those of a
+.safetensors file, whose metadata hold the rest as JSON, the version of this layout, and a checksum of everything.
+Nothing in them is executed.
 """
 
 import hashlib
@@ -26,7 +25,8 @@ from safetensors.torch import load, save
 
 from promask.data.atomic import replacing
 from promask.errors import InputError, InputWarning
-from promask.learning.history import Recorder
+from promask.learners.base import State
+from promask.learning.hooks import TrajectoryRecorder
 from promask.problem.parallel import ALONE, Group
 from promask.types import Units
 
@@ -152,12 +152,12 @@ class Identity:
             if ours.get(name) != theirs.get(name):
                 raise InputError(
                     f"{path} is of a run with {name} {theirs.get(name)!r} and not {ours.get(name)!r}: leave out "
-                    f"--resume to begin anew."
+                    f"`resume` to begin anew."
                 )
         energy, wanted = found["energy"], self.energy.cpu()
         alike = energy.shape == wanted.shape and energy.dtype == wanted.dtype
         if not alike or not torch.allclose(energy, wanted, ALIKE, ALIKE * float(wanted.mean())):
-            raise InputError(f"{path} is of a run on other data: leave out --resume to begin anew.")
+            raise InputError(f"{path} is of a run on other data: leave out `resume` to begin anew.")
 
 
 @dataclass
@@ -211,24 +211,24 @@ class Unsaved:
 
 
 @dataclass
-class Keeper:
-    """Keeps the state of the members of a run, in a folder if there is one.
+class Checkpointer:
+    """The hook that keeps the state of the members of a run, in a folder if there is one.
 
-    `keep` is told the state after every step. It writes it when that is due, and otherwise remembers it, so that
-    `at_work` can write it if something ends the work.
+    It writes a state when that is due, and otherwise remembers it, so that `at_work` can write it if something ends
+    the work.
     """
 
     folder: Path | None = None
     identity: Identity | None = None
     resume: bool = False
-    recorder: Recorder | None = None
+    recorder: TrajectoryRecorder | None = None
     """What it has recorded of the first member is kept with it."""
     group: Group = ALONE
     clock: Clock = field(default_factory=Clock)
     seconds_before: float = 0.0
     """Spent before this process went on."""
     unsaved: dict[int, Unsaved] = field(default_factory=dict)
-    went_on: list[int] = field(default_factory=list)
+    resumed: list[int] = field(default_factory=list)
     """Members that did not begin anew."""
 
     @property
@@ -236,16 +236,28 @@ class Keeper:
         """Spent on learning until now, by all processes that worked on it one after the other."""
         return self.seconds_before + self.clock.now() - self.clock.began
 
-    def alone(self) -> "Keeper":
+    def alone(self) -> "Checkpointer":
         """For the members that a process learns by itself."""
         return replace(self, group=ALONE, recorder=self.recorder, unsaved={})
 
-    def resumed(self, member: int) -> dict[str, Any] | None:
+    def start(self, member: int, state: State) -> None:
+        """Go on from a checkpoint, if that was asked for and there is one."""
+        known = self.load(member)
+        if known is not None:
+            with self.refusing_unfit(member):
+                state.restore(known)
+
+    def after_step(self, member: int, state: State, loss: float) -> None:
+        """Take note of the state, and write it when that is due."""
+        if self.folder is not None and self.group.leads:
+            self.keep(member, state.snapshot())
+
+    def load(self, member: int) -> dict[str, Any] | None:
         """The state that a member goes on from; None: it begins. All processes of a group get the same."""
         if not self.resume or self.folder is None:
             return None
         content = self._read(member) if self.group.leads else b""
-        content = self.group.told(content or b" ")
+        content = self.group.broadcast(content or b" ")
         if content == b" ":
             return None
         with self.refusing_unfit(member):
@@ -254,13 +266,11 @@ class Keeper:
             self.seconds_before = max(self.seconds_before, float(found["seconds"]))
             if member == 0 and self.recorder is not None:
                 self.recorder.resume(found["recorder"])
-        self.went_on.append(member)
+        self.resumed.append(member)
         return state
 
     def keep(self, member: int, state: Callable[[], Mapping[str, Any]]) -> None:
-        """Take note of the state after a step, as a function that gives it whenever it is called."""
-        if self.folder is None or not self.group.leads:
-            return
+        """Take note of a state, as a function that gives it whenever it is called."""
         recorded = self.recorder.state() if member == 0 and self.recorder is not None else None
         self.unsaved[member] = Unsaved(state, recorded, self.seconds)
         if self.clock.is_due():
@@ -284,7 +294,7 @@ class Keeper:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             path = checkpoint_file(self.folder or Path(), member)
-            raise InputError(f"{path} does not fit this run: leave out --resume to begin anew.") from error
+            raise InputError(f"{path} does not fit this run: leave out `resume` to begin anew.") from error
 
     def _write_unsaved(self) -> None:
         if self.folder is None or self.identity is None:
@@ -320,7 +330,7 @@ class Keeper:
                 continue
             except OtherFormatError as error:
                 raise InputError(
-                    f"{path} was written by another version of promask ({error}): leave out --resume to begin "
+                    f"{path} was written by another version of promask ({error}): leave out `resume` to begin "
                     f"anew."
                 ) from error
             except (DamagedStateError, OSError) as error:

@@ -1,34 +1,28 @@
-"""Model averaging: independent members, the mean of their probabilities, and how much they disagree.
-
-Members of a run on the workers of a Dask cluster: each is learned by one of them, from its start to its end.
-"""
+"""Model averaging: independent members, here or on a cluster, their mean, and how much they disagree."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from promask.cluster.dask import completed
-from promask.data.sources import absolute
-from promask.learning.checkpoint import Keeper, packed, unpacked
-from promask.learning.config import SHAPE, Config
-from promask.learning.history import History, OnStep, Progress, Recorder, first_of
-from promask.learning.loop import optimise
-from promask.learning.opening import Opened, Opening
-from promask.learning.race import race
+from promask.learners.base import History, Learner
+from promask.learning.checkpoint import Checkpointer, packed, unpacked
+from promask.learning.hooks import OnStep, Progress, TrajectoryRecorder
+from promask.learning.loop import Hook, optimise
+from promask.learning.setup import Setup
 from promask.losses import networks_frozen
 from promask.losses.base import Task
-from promask.problem.batches import Samples
-from promask.problem.initial import STARTS, Start
-from promask.problem.objective import Finetuning
+from promask.operators.fourier import centred
 from promask.problem.parallel import Group
-from promask.sampling.pattern import Pattern
+from promask.problem.problem import Problem
 from promask.sampling.projection import rounded_down
 from promask.types import Units
 
-Elsewhere = Callable[[Task, Keeper], list[tuple[Units, History]]]
+Member = tuple[Units, History]
+"""The probabilities of a member, in FFT order, and its history."""
+Elsewhere = Callable[[Task, Checkpointer], list[Member]]
 """Learns all members in other processes."""
 
 
@@ -43,126 +37,101 @@ class Ensemble:
 
 
 def optimise_members(
-    samples: Samples,
-    pattern: Pattern,
-    task: Task,
-    config: Config,
-    start: Start,
-    on_step: OnStep | None = None,
-    finetuning: Finetuning | None = None,
-    keeper: Keeper | None = None,
+    problem: Problem,
+    learner: Learner,
+    members: int = 1,
+    hooks: Sequence[Hook] = (),
+    checkpointer: Checkpointer | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> Ensemble:
-    """Learn `config.members` members that share the data and nothing else.
+    """Learn members that share the problem and nothing else.
 
     In a group of processes each learns some of the members; if there are fewer, all work on each of them together.
     """
-    way, keeper, group = race if config.rule == SHAPE else optimise, keeper or Keeper(), samples.group
-    split = config.members >= group.size > 1
-    own, by = (samples.alone(), keeper.alone()) if split else (samples, keeper)
-    numbers = range(config.members)[group.rank :: group.size] if split else range(config.members)
-    with by.at_work():
+    checkpointer, group = checkpointer or Checkpointer(), problem.group
+    split = members >= group.size > 1
+    own, keeper = (problem.alone(), checkpointer.alone()) if split else (problem, checkpointer)
+    numbers = range(members)[group.rank :: group.size] if split else range(members)
+    with keeper.at_work():
         if elsewhere is not None:
-            members = [(theta.to(samples.device), history) for theta, history in elsewhere(task, by)]
+            found = [(theta.to(problem.images.device), history) for theta, history in elsewhere(own.loss, keeper)]
         else:
-            members = [
-                way(own, pattern, task, config, start, number, on_step, finetuning, by) for number in numbers
-            ]
+            states = [optimise(own, learner, number, (*hooks, keeper)) for number in numbers]
+            found = [(state.theta, state.history) for state in states]
     if split:
-        members = _from_all(members, config.members, group, samples.device)
-    stacked = torch.stack([theta for theta, _ in members]).to(torch.float64)
-    mean = rounded_down(stacked.mean(0), members[0][0].dtype)  # each member keeps the budget, and so does the mean
+        found = _from_all(found, members, group, problem.images.device)
+    stacked = torch.stack([theta for theta, _ in found]).to(torch.float64)
+    mean = rounded_down(stacked.mean(0), found[0][0].dtype)  # each member keeps the budget, and so does the mean
     return Ensemble(
         mean,
         stacked.var(0, correction=0).to(mean.dtype),
-        [theta for theta, _ in members],
-        [history for _, history in members],
+        [theta for theta, _ in found],
+        [history for _, history in found],
     )
 
 
-def _from_all(
-    members: Sequence[tuple[Units, History]], count: int, group: Group, device: torch.device
-) -> list[tuple[Units, History]]:
+def _from_all(members: Sequence[Member], count: int, group: Group, device: torch.device) -> list[Member]:
     """The members of all processes, each of which has every so-many-th, in their order."""
-    told = packed({"members": [{"theta": theta, "history": each.so_far()()} for theta, each in members]})
-    found = [unpacked(content)["members"] for content in group.gathered(told)]
+    mine = packed({"members": [{"theta": theta, "history": each.snapshot()()} for theta, each in members]})
+    found = [unpacked(content)["members"] for content in group.gather(mine)]
     ordered = [found[number % group.size][number // group.size] for number in range(count)]
-    return [(each["theta"].to(device), History.of_state(each["history"])) for each in ordered]
-
-
-@dataclass
-class LastState(Keeper):
-    """Remembers the last state of a member, and writes nothing."""
-
-    state: Callable[[], Mapping[str, Any]] | None = None
-
-    def keep(self, member: int, state: Callable[[], Mapping[str, Any]]) -> None:
-        """Take note of the state after a step."""
-        self.state = state
+    return [(each["theta"].to(device), History.restored(each["history"])) for each in ordered]
 
 
 @dataclass(frozen=True)
 class OnCluster:
-    """Learns the members of a run on a cluster; what comes back is kept as if it had been learned here."""
+    """Learns the members of a run on a Dask cluster; what comes back is kept as if it had been learned here."""
 
     scheduler: str
-    opening: Opening
-    recorder: Recorder
-    """Of the first member; its callback is told when a member is done."""
+    setup: Setup
+    recorder: TrajectoryRecorder
+    """Of the first member."""
+    on_step: OnStep | None = None
+    """Told when a member is done."""
 
-    def __call__(self, task: Task, keeper: Keeper) -> list[tuple[Units, History]]:
-        """The members in their order; those that a keeper knows to be finished are not learned again."""
-        config = self.opening.config
-        done = {member: keeper.resumed(member) for member in range(config.members)}
+    def __call__(self, task: Task, checkpointer: Checkpointer) -> list[Member]:
+        """The members in their order; those that are known to be finished are not learned again."""
+        config = self.setup.config
+        known = {member: checkpointer.load(member) for member in range(config.members)}
         found = {
-            member: state for member, state in done.items() if state is not None and _is_over(state, config.steps)
+            member: state
+            for member, state in known.items()
+            if state is not None and _is_over(state, self.setup.learner.steps)
         }
         missing = [member for member in range(config.members) if member not in found]
-        opening = replace(from_anywhere(self.opening), task=task)
-        for member, content in completed(self.scheduler, learned_member, missing, opening):
+        setup = self.setup.for_other_machines(task)
+        for member, content in completed(self.scheduler, learn_member, missing, setup):
             answer = unpacked(content)
             found[member] = answer["member"]
             if member == 0:
                 self.recorder.resume(answer["recorder"])
-            keeper.keep(member, answer["member"].copy)
-            _tell(self.recorder.then, len(found) - 1, answer["member"], config.members, config.steps)
+            if checkpointer.folder is not None:
+                checkpointer.keep(member, answer["member"].copy)
+            self._report(len(found) - 1, answer["member"])
         return [_result(found[member]) for member in range(config.members)]
 
-
-def from_anywhere(opening: Opening) -> Opening:
-    """The same for a process in another folder, or on another machine that has the same disk."""
-    maps, init = opening.config.maps, opening.init
-    return replace(
-        opening,
-        data=absolute(opening.data),
-        config=replace(opening.config, maps=None if maps is None else str(Path(maps).absolute())),
-        init=init if not isinstance(init, str | Path) or init in STARTS else Path(init).absolute(),
-    )
+    def _report(self, place: int, state: Mapping[str, Any]) -> None:
+        """That one more member is done, as if it were the one in this place."""
+        (theta, history), steps = _result(state), self.setup.learner.steps
+        last = (history.loss[-1], history.budget[-1], history.temperature[-1])
+        if self.on_step is not None:
+            probabilities = centred(theta, theta.ndim)
+            self.on_step(Progress(place, self.setup.config.members, steps, steps, *last, probabilities))
 
 
-def learned_member(opened: Opened, member: int) -> bytes:
+def learn_member(prepared: Any, member: int) -> bytes:
     """In a worker: the last state of a member, and what was recorded of the first one."""
-    config, task, last = opened.config, opened.task, LastState()
-    recorder = Recorder(first_of(opened.start, opened.pattern, config))
-    way = race if config.rule == SHAPE else optimise
-    with networks_frozen(task, opened.samples.recon):
-        way(opened.samples, opened.pattern, task, config, opened.start, member, recorder.on_step, None, last)
-    assert last.state is not None
-    return packed({"member": last.state(), "recorder": recorder.state() if member == 0 else None})
+    problem, learner, early_stopping = prepared.problem, prepared.learner, prepared.early_stopping
+    recorder = TrajectoryRecorder(problem)
+    with networks_frozen(problem.loss, problem.recon):
+        state = optimise(problem, learner, member, (early_stopping, recorder))
+    return packed({"member": state.snapshot()(), "recorder": recorder.state() if member == 0 else None})
 
 
 def _is_over(state: Mapping[str, Any], steps: int) -> bool:
-    history = History.of_state(state["history"])
+    history = History.restored(state["history"])
     return len(history.loss) == steps or history.stopped is not None
 
 
-def _result(state: Mapping[str, Any]) -> tuple[Units, History]:
-    return state["theta"], History.of_state(state["history"])
-
-
-def _tell(on_step: OnStep | None, place: int, state: Mapping[str, Any], members: int, steps: int) -> None:
-    """That one more member is done, as if it were the one in this place."""
-    theta, history = _result(state)
-    last = (history.loss[-1], history.budget[-1], history.temperature[-1])
-    if on_step is not None:
-        on_step(Progress(place, members, steps, steps, *last, theta))
+def _result(state: Mapping[str, Any]) -> Member:
+    return state["theta"], History.restored(state["history"])

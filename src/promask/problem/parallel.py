@@ -1,9 +1,9 @@
-"""Processes that learn one mask together: who is who, and how they add up what each of them saw.
+"""Processes that learn one mask together: who is who, and sums over all of them.
 
 `torchrun --nproc-per-node 2 -m promask learn ...` starts the same command several times. Every process works on
-its share of each batch, with the masks that a single process would draw for it. Then they add what they found to
-the sums, one after the other, in the order of the images. So all of them come to the same probabilities: those
-that a single process finds with the same batch.
+its share of each batch, with the masks that a single process would draw for it. Then the sums over the images are
+added over the processes (all-reduce), so that all of them come to the same probabilities: within rounding, those
+that a single process finds.
 """
 
 import os
@@ -17,7 +17,7 @@ import torch.distributed as processes
 
 from promask.errors import LostProcessError
 
-PATIENCE = timedelta(hours=2)
+TIMEOUT = timedelta(hours=2)
 """How long a process waits for another, which may be reading data. One that died is noticed at once."""
 
 
@@ -43,55 +43,36 @@ class Group:
         """The part of so many items that falls to this process."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
-    def add_up(self, *tensors: torch.Tensor) -> None:
+    def sum(self, *tensors: torch.Tensor) -> None:
         """Replace each tensor by its sum over the processes, the same bits in all of them."""
         if self.size == 1:
             return
-        message = self._message(tensors)
-        with _noticing_losses():
+        message = torch.cat([tensor.flatten() for tensor in tensors]).to(self.device)
+        with _noticing_lost_processes():
             processes.all_reduce(message)
-        _deliver(message, tensors)
+        for tensor, values in zip(tensors, message.split([each.numel() for each in tensors]), strict=True):
+            tensor.copy_(values.reshape(tensor.shape))
 
-    @contextmanager
-    def in_turn(self, *tensors: torch.Tensor) -> Iterator[None]:
-        """The processes do something one after the other, each with what the one before made of the tensors.
-
-        Then all have what the last one made of them. Sums are the same bits as those of a process alone.
-        """
-        if self.rank > 0:
-            message = self._message(tensors)
-            with _noticing_losses():
-                processes.recv(message, self.rank - 1)
-            _deliver(message, tensors)
-        yield
-        if self.size > 1:
-            message = self._message(tensors)
-            with _noticing_losses():
-                if self.rank + 1 < self.size:
-                    processes.send(message, self.rank + 1)
-                processes.broadcast(message, self.size - 1)
-            _deliver(message, tensors)
-
-    def gathered(self, content: bytes) -> list[bytes]:
+    def gather(self, content: bytes) -> list[bytes]:
         """What each process has to say, in their order."""
         if self.size == 1:
             return [content]
         lengths = torch.zeros(self.size, dtype=torch.int64)
         lengths[self.rank] = len(content)
-        self.add_up(lengths)
+        self.sum(lengths)
         mine = torch.zeros(int(lengths.max()), dtype=torch.uint8)
         mine[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         mine = mine.to(self.device)
         found = [torch.empty_like(mine) for _ in range(self.size)]
-        with _noticing_losses():
+        with _noticing_lost_processes():
             processes.all_gather(found, mine)
         return [
             each[:length].cpu().numpy().tobytes() for each, length in zip(found, lengths.tolist(), strict=True)
         ]
 
-    def told(self, content: bytes) -> bytes:
+    def broadcast(self, content: bytes) -> bytes:
         """What the first process has to say, for all."""
-        return self.gathered(content if self.leads else b" ")[0]
+        return self.gather(content if self.leads else b" ")[0]
 
     @contextmanager
     def first_before_others(self) -> Iterator[None]:
@@ -103,22 +84,14 @@ class Group:
             self._wait()
 
     def _wait(self) -> None:
-        self.add_up(torch.zeros(1))
-
-    def _message(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([tensor.flatten() for tensor in tensors]).to(self.device)
-
-
-def _deliver(message: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
-    for tensor, values in zip(tensors, message.split([each.numel() for each in tensors]), strict=True):
-        tensor.copy_(values.reshape(tensor.shape))
+        self.sum(torch.zeros(1))
 
 
 ALONE = Group()
 
 
 @contextmanager
-def _noticing_losses() -> Iterator[None]:
+def _noticing_lost_processes() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
@@ -139,11 +112,11 @@ def joined(device: str = "cpu") -> Iterator[Group]:
 
     where = own_device(device)
     on_gpu = where.startswith("cuda")
-    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+    store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
     # torchrun keeps the store when it starts processes again: they must not find the addresses of the dead.
     store = PrefixStore(f"promask/{_attempt()}", store)
     processes.init_process_group(
-        "nccl" if on_gpu else "gloo", timeout=PATIENCE, store=store, rank=rank, world_size=size
+        "nccl" if on_gpu else "gloo", timeout=TIMEOUT, store=store, rank=rank, world_size=size
     )
     try:
         yield Group(rank, size, where if on_gpu else "cpu")

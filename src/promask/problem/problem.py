@@ -1,0 +1,136 @@
+"""What is asked of a learner: images, a pattern and its budget, a loss, and the probabilities to start from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from promask.data.atomic import read_array
+from promask.errors import InputError
+from promask.losses.base import Task
+from promask.operators.fourier import fft_order
+from promask.problem.batches import Samples
+from promask.problem.finetuning import Finetuning
+from promask.problem.parallel import Group
+from promask.recon.base import Reconstruction
+from promask.sampling.distribution import initial_probabilities
+from promask.sampling.pattern import Pattern
+from promask.sampling.straight_through import generator
+from promask.types import UnitMask, Units
+
+STARTS = ("uniform", "energy")
+"""The names of starts; anything else is a file, or an array."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where members start."""
+
+    draw: Callable[[torch.Generator], Units]
+    """Probabilities, one per unit, in FFT order."""
+    by_energy: bool = False
+    """Whether they are in the order of the energy."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Which units should be acquired, so that the loss of the reconstructed images becomes small?
+
+    All arrays are in FFT order, on the device of the images.
+    """
+
+    images: Samples
+    pattern: Pattern
+    budget: int
+    """How many units may be acquired."""
+    loss: Task
+    start: Start
+    centre: int = 0
+    """The width of the calibration region, which is always acquired and counted."""
+    seed: int = 0
+    finetuning: Finetuning | None = None
+    """The network that is trained with the mask, if one is."""
+
+    @property
+    def recon(self) -> Reconstruction:
+        """How images are reconstructed."""
+        return self.images.recon
+
+    @property
+    def group(self) -> Group:
+        """The processes that work on it together."""
+        return self.images.group
+
+    @property
+    def energy(self) -> Units:
+        """The mean energy of each unit over the images."""
+        return self.images.mean_energy(self.pattern)
+
+    @cached_property
+    def always(self) -> UnitMask:
+        """The units that are always acquired."""
+        return self._in_fft_order(self.pattern.centre(self.centre))
+
+    @cached_property
+    def never(self) -> UnitMask:
+        """The units that are never acquired: padding."""
+        return self._in_fft_order(self.pattern.padding())
+
+    def initial(self, member: int) -> Units:
+        """The probabilities that a member starts from."""
+        drawn = self.start.draw(self.random("start", member)).to(self.images.like)
+        return drawn.masked_fill(self.always, 1).masked_fill(self.never, 0)
+
+    def random(self, purpose: str, member: int, device: torch.device | str = "cpu") -> torch.Generator:
+        """A stream of random numbers of its own for each purpose and member: start, batches or noise."""
+        return generator(self.seed, member, purpose, device)
+
+    def alone(self) -> "Problem":
+        """The same for a process that works on all images by itself."""
+        return replace(self, images=self.images.alone())
+
+    def _in_fft_order(self, units: UnitMask) -> UnitMask:
+        return fft_order(units, len(self.pattern.free)).to(self.images.device)
+
+
+def starting_probabilities(init: Any, samples: Samples, pattern: Pattern) -> Start:
+    """How members start.
+
+    Args:
+        init: `uniform`, numbers from U(0, 1), for each member its own; `energy`, evenly spread numbers in the order
+            of the energy; or an array, a .npy file or a run folder with probabilities, centred.
+        samples: The images that are learned from.
+        pattern: The pattern that the probabilities belong to.
+
+    Returns:
+        What draws probabilities, (*units), in FFT order, from a random generator.
+    """
+    if isinstance(init, str) and init == "uniform":
+        dtype = samples.like.dtype
+        return Start(lambda generator: torch.rand(pattern.unit_shape, generator=generator, dtype=dtype))
+    by_energy = isinstance(init, str) and init == "energy"
+    energy = samples.mean_energy(pattern) if by_energy else None
+    probabilities = initial_probabilities(_from_file(init), pattern) if energy is None else by_rank(energy)
+    return Start(lambda generator: probabilities, by_energy)
+
+
+def by_rank(energy: Units) -> Units:
+    """Probabilities spread evenly from 0 to 1, as those of a uniform start are, in the order of the energies.
+
+    >>> by_rank(torch.tensor([3.0, 100.0, 5.0, 4.0]))
+    tensor([0.1250, 0.8750, 0.6250, 0.3750])
+    """
+    ranks = energy.flatten().argsort().argsort().reshape(energy.shape)
+    return (ranks.to(energy.dtype) + 0.5) / energy.numel()
+
+
+def _from_file(init: Any) -> Any:
+    if not isinstance(init, str | Path):
+        return init
+    path = Path(init, "probabilities.npy") if Path(init).is_dir() else Path(init)
+    if not path.is_file():
+        raise InputError(f"{init} is not 'uniform', 'energy', a file of probabilities or a run folder.")
+    return read_array(path, "buif", "probabilities")
