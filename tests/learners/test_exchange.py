@@ -225,7 +225,7 @@ def losses_of(masks, batch, pattern, task, recon):
     every = []
     for number, mask in enumerate(masks):
         one = Batch(batch.spectra[number, None], batch.targets[number, None], maps=batch.maps)
-        every.append(task(recon(one.spectra, pattern.expand(mask), one.maps), one))
+        every.append(task(recon.from_spectra(one.spectra, pattern.expand(mask), one.maps), one))
     return torch.stack(every)
 
 
@@ -276,7 +276,7 @@ def worths_and_changes(free, recon, loss, differentiate=insert, seed=1):
         more[(number, *unit)] = 1
     with torch.no_grad():
         losses = [
-            task(recon(batch.spectra, pattern.expand(each)[None, None], batch.maps), batch)
+            task(recon.from_spectra(batch.spectra, pattern.expand(each)[None, None], batch.maps), batch)
             for each in (mask, *more)
         ]
     return worths[mask == 0], torch.stack(losses[1:]) - losses[0]

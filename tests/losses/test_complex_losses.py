@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from suites import check_loss
 
-from helpers import check_loss, seeded, smooth_images
+from helpers import seeded, smooth_images
 from promask import learn
 from promask.data.builtin.cardiac import cardiac
 from promask.data.reading import Reading

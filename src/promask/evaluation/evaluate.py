@@ -20,7 +20,7 @@ from promask.losses import networks_frozen
 from promask.losses.segmentation import Segmentation, frozen, segmentation_by
 from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
 from promask.recon import make_reconstruction
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.segmentation.network import SegmentationNetwork
 from promask.segmentation.overlap import Overlap, overlap_of
@@ -148,7 +148,7 @@ def reconstruct(
     found = acquired([data[index] for index in indices], recon)
     weights = fft_order(mask, mask.ndim).to(found.images.real.dtype)
     with networks_frozen(recon=recon):
-        made = recon(spectrum(found.images, space_axes(mask.ndim)), weights, found.maps)
+        made = reconstruct_spectra(recon, spectrum(found.images, space_axes(mask.ndim)), weights, found.maps)
     return _judged(made, data), _judged(recon.reference(found.clean, found.maps), data)
 
 

@@ -24,6 +24,7 @@ from promask.operators.fourier import fft_order
 from promask.problem.batches import Samples
 from promask.problem.initial import Start
 from promask.problem.objective import Finetuning, backpropagate
+from promask.recon.base import reconstruct_spectra
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import constrain, nth_largest
 from promask.sampling.straight_through import generator
@@ -127,7 +128,7 @@ def _losses(
     totals = torch.zeros(len(masks), dtype=torch.float64)
     for piece in samples.shared_pieces(images):
         for place, mask in enumerate(on_grid):
-            made = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
+            made = piece.geometry.judged(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
             totals[place] += float(task(made, piece)) * len(piece.targets)
     samples.group.add_up(totals)
     return totals

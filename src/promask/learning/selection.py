@@ -27,7 +27,7 @@ from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import Samples
 from promask.problem.initial import Start, starting_probabilities
 from promask.problem.objective import Finetuning
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.distribution import MaskDistribution
@@ -65,7 +65,7 @@ def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, task: Task, m
     chosen = samples.some(most)
     total = torch.zeros((), dtype=torch.float64)
     for piece in samples.shared_pieces(chosen):
-        images = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
+        images = piece.geometry.judged(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
         total += float(task(images, piece)) * len(piece.targets)
     samples.group.add_up(total)
     return float(total) / len(chosen)

@@ -1,8 +1,6 @@
-"""The scanner as a linear operator: from an image to the k-space of every coil, and back.
+"""The scanner as a linear operator, E = F S, with its adjoint; steps and solvers that use it.
 
-One step towards the data: what was acquired replaces, in part or as a whole, what an image says about it.
-
-The method of conjugate gradients (Hestenes and Stiefel 1952), for a batch of equations at once.
+Conjugate gradients are those of Hestenes and Stiefel (1952), for a batch of equations at once.
 """
 
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from promask.operators.fourier import from_spectrum, real_product, space_axes, spectrum
+from promask.operators.fourier import collapse_constant_axes, from_spectrum, real_product, space_axes, spectrum
 from promask.types import AnyImages, CoilImages, ComplexImages, KspaceMask, Maps, Spectra
 
 
@@ -76,10 +74,8 @@ def hybrid(kspace: Spectra, mask: KspaceMask) -> tuple[Spectra, KspaceMask, tupl
     (torch.Size([5, 1, 1, 4]), (-1,))
     """
     axes = space_axes(kspace.ndim - 2)
-    constant = tuple(axis for axis in axes if mask.shape[axis] == 1 or mask.stride(axis) == 0)
-    for axis in constant:
-        mask = mask.narrow(axis, 0, 1)
-    varying = tuple(axis for axis in axes if axis not in constant)
+    mask, varying = collapse_constant_axes(mask, axes)
+    constant = [axis for axis in axes if axis not in varying]
     return (from_spectrum(kspace, constant) if constant else kspace), mask, varying
 
 

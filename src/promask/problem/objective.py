@@ -15,7 +15,7 @@ from promask.errors import InputError
 from promask.losses.base import Task
 from promask.operators.encoding import Encoding, hybrid, over_coils
 from promask.operators.fourier import fft_order
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
 from promask.types import Batch, Scalar, UnitDraws, fitting
@@ -46,7 +46,7 @@ def backpropagate(
     """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, a mean."""
     masks = masks.detach().requires_grad_()
     on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
-    images = recon(batch.spectra, on_grid, batch.maps)
+    images = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
     loss = task(batch.geometry.judged(images), batch) * len(masks)
     gradients, *of_weights = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
     return Backpropagated(loss.detach(), gradients, of_weights)
@@ -69,7 +69,7 @@ def insert(
     """
     on_grid = pattern.expand(masks).unsqueeze(1)
     with torch.set_grad_enabled(bool(weights)):
-        made = recon(batch.spectra, on_grid, batch.maps)
+        made = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
     combined = batch.maps is None and made.shape[1] != batch.spectra.shape[1]
     if combined or not made.is_complex():  # in a way that has no way back
         return backpropagate(masks, batch, pattern, task, recon, weights)

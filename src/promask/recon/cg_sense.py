@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from promask.operators.encoding import Encoding, conjugate_gradients, hybrid, mask_gradient
-from promask.recon.zero_filled import UsesMaps
+from promask.recon.base import SpectralReconstruction
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
 
@@ -64,12 +64,15 @@ def least_squares(kspace: Spectra, mask: KspaceMask, solver: Solver) -> ComplexI
 
 
 @dataclass(frozen=True)
-class CgSense(UsesMaps):
-    """A few conjugate gradient steps towards the image of least squares.
+class CgSense(SpectralReconstruction):
+    """A few steps of conjugate gradients towards the least-squares image of all coils.
 
-    The regularisation is a share of the largest eigenvalue that E^H m E can have, which is 1: the scale of the
-    images makes no difference. The derivative is that of the solution itself, so memory does not grow with the
-    iterations.
+    The derivative is that of the solution itself, so memory does not grow with the iterations.
+
+    Args:
+        regularisation: Relative to the largest eigenvalue that E^H m E can have, which is 1: the scale of the
+            images makes no difference.
+        iterations: Steps of conjugate gradients.
     """
 
     regularisation: float = 0.003
@@ -77,7 +80,7 @@ class CgSense(UsesMaps):
 
     name = "cg-sense"
 
-    def __call__(self, kspace: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """The image x that minimises |m (E x - y)|^2 + regularisation |x|^2, nearly."""
-        kspace, mask, axes = hybrid(kspace, mask)
+        kspace, mask, axes = hybrid(spectra, mask)
         return least_squares(kspace, mask, Solver(Encoding(maps, axes), self.regularisation, self.iterations))
