@@ -14,7 +14,7 @@ from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier
 from promask.sampling.pattern import Pattern
-from promask.types import Loss, SampleSet
+from promask.types import LossFunction, SampleSet
 
 
 def check_pattern(pattern: Pattern):
@@ -38,7 +38,7 @@ def check_pattern(pattern: Pattern):
     assert pattern.budget(pattern.units) == 1
 
 
-def check_loss(loss: Loss):
+def check_loss(loss: LossFunction):
     """A loss is zero at the target, positive elsewhere, a mean over the batch, and has the gradient it claims."""
     targets = smooth_images(3, 2, (9, 8), phase=False)
     assert loss(targets, targets).abs() < 1e-12

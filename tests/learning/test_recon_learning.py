@@ -354,7 +354,7 @@ class Hermitian:
 
     name = "hermitian"
     uses_maps = False
-    fills_in = True
+    iterative = True
 
     def reference(self, images, maps):
         return images

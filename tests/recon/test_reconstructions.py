@@ -10,7 +10,7 @@ from promask import learn
 from promask.data.simulate import simulated_maps
 from promask.errors import InputError
 from promask.learning.config import DIRECT
-from promask.operators.encoding import Encoding, conjugate_gradients, gradient_step, hybrid
+from promask.operators.encoding import Encoding, conjugate_gradients, gradient_step, to_hybrid_space
 from promask.operators.fourier import fft_order, from_spectrum, space_axes, spectrum, to_image, to_kspace
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
 from promask.recon.base import Reconstruction, reconstruct_spectra
@@ -59,7 +59,7 @@ def test_properties_of_a_network(consistent, coils):
 class Tapered:
     """The ten lines of CONTRIBUTING.md: zero-filled, with a window over k-space."""
 
-    name, uses_maps, fills_in = "tapered", False, False
+    name, uses_maps, iterative = "tapered", False, False
 
     def reference(self, images, maps):
         return to_image(self.window(images) * to_kspace(images, AXES), AXES)
@@ -148,7 +148,7 @@ class Centred:
 
     def __init__(self, recon):
         self.recon, self.seen = recon, []
-        self.name, self.uses_maps, self.fills_in = "own", recon.uses_maps, recon.fills_in
+        self.name, self.uses_maps, self.iterative = "own", recon.uses_maps, recon.iterative
 
     def reference(self, images, maps):
         return self.recon.reference(images, maps)
@@ -300,7 +300,7 @@ def test_a_step_towards_the_data():
 def test_lines_need_no_transform_along_themselves():
     kspace = spectrum(smooth_images(1, 2, SPACE), AXES)
     lines = torch.rand(1, 1, 1, 10, generator=seeded()).expand(1, 1, *SPACE)
-    mixed, mask, axes = hybrid(kspace, lines)
+    mixed, mask, axes = to_hybrid_space(kspace, lines)
     assert (mask.shape, axes) == ((1, 1, 1, 10), (-1,))
     assert np.allclose(mixed.numpy(), np.fft.ifft(kspace.numpy(), axis=-2, norm="ortho"))
 
@@ -321,7 +321,7 @@ def test_settings_that_do_not_fit(arguments, sentence):
 
 
 def test_what_fills_in_is_known_by_name_as_well():
-    assert set(DIRECT) == {name for name, make in RECONSTRUCTIONS.items() if not make().fills_in}
+    assert set(DIRECT) == {name for name, make in RECONSTRUCTIONS.items() if not make().iterative}
 
 
 @pytest.mark.parametrize("size", [(33, 37), (34, 46), (33, 32)])

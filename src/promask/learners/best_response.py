@@ -18,7 +18,7 @@ from promask.operators.fourier import fft_order
 from promask.sampling import schedules
 from promask.sampling.gains import Gains
 from promask.sampling.projection import nth_largest
-from promask.sampling.straight_through import bernoulli, pass_over
+from promask.sampling.straight_through import bernoulli, skip_random_numbers
 from promask.types import Spectra, UnitDraws, Units
 
 TEMPERATURES = (2.0, 0.1)
@@ -55,7 +55,7 @@ class BestResponse:
     def skip(self, count: int) -> None:
         """Without the numbers that undecided units would take."""
         undecided = int(((self.theta > 0) & (self.theta < 1)).sum())
-        pass_over(count * undecided, self.theta, self.conditions.generator)
+        skip_random_numbers(count * undecided, self.theta, self.conditions.generator)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Evidence for the gains."""

@@ -13,7 +13,7 @@ import torch
 
 from promask.learners.base import Conditions
 from promask.sampling import schedules
-from promask.types import Spectra, UnitDraws, Units, fitting
+from promask.types import Spectra, UnitDraws, Units, restore_tensor
 
 MISSING = 0.05
 """The share of the members that an image does without."""
@@ -103,9 +103,9 @@ class Exchange:
 
     def resume(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a state."""
-        self.members = fitting(state["members"], self.members)
-        self.sums = fitting(state["sums"], self.sums)
-        self.counts = fitting(state["counts"], self.counts)
+        self.members = restore_tensor(state["members"], self.members)
+        self.sums = restore_tensor(state["sums"], self.sums)
+        self.counts = restore_tensor(state["counts"], self.counts)
 
     @property
     def _worth(self) -> Units:

@@ -9,8 +9,8 @@ import torch
 from promask.learners.base import Conditions
 from promask.sampling import schedules
 from promask.sampling.projection import nth_largest
-from promask.sampling.straight_through import Draws, StraightThroughGumbel, logistic_noise, pass_over
-from promask.types import Spectra, UnitDraws, Units, fitting
+from promask.sampling.straight_through import Draws, StraightThroughGumbel, logistic_noise, skip_random_numbers
+from promask.types import Spectra, UnitDraws, Units, restore_tensor
 
 
 class Published:
@@ -40,7 +40,7 @@ class Published:
 
     def skip(self, count: int) -> None:
         """Without the numbers that the noise would take."""
-        pass_over(count * self.theta.numel(), self.theta, self.conditions.generator)
+        skip_random_numbers(count * self.theta.numel(), self.theta, self.conditions.generator)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """dL/dm times d(soft mask)/dtheta, summed over the masks."""
@@ -67,8 +67,8 @@ class Published:
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
         self.adam.step = int(state["step"])
-        self.adam.first = fitting(state["first"], self.adam.first)
-        self.adam.second = fitting(state["second"], self.adam.second)
+        self.adam.first = restore_tensor(state["first"], self.adam.first)
+        self.adam.second = restore_tensor(state["second"], self.adam.second)
 
     def _warn_of_scale(self, gradient: Units) -> None:
         """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from promask.cluster.dask import completed
+from promask.cluster.dask import map_unordered
 from promask.data.sources import absolute
 from promask.learning.checkpoint import Keeper, packed, unpacked
 from promask.learning.config import SHAPE, Config
@@ -18,8 +18,8 @@ from promask.learning.history import History, OnStep, Progress, Recorder, first_
 from promask.learning.loop import optimise
 from promask.learning.opening import Opened, Opening
 from promask.learning.race import race
-from promask.losses import networks_frozen
-from promask.losses.base import Task
+from promask.losses import freeze_networks
+from promask.losses.base import Loss
 from promask.problem.batches import Samples
 from promask.problem.initial import STARTS, Start
 from promask.problem.objective import Finetuning
@@ -28,7 +28,7 @@ from promask.sampling.pattern import Pattern
 from promask.sampling.projection import rounded_down
 from promask.types import Units
 
-Elsewhere = Callable[[Task, Keeper], list[tuple[Units, History]]]
+Elsewhere = Callable[[Loss, Keeper], list[tuple[Units, History]]]
 """Learns all members in other processes."""
 
 
@@ -45,7 +45,7 @@ class Ensemble:
 def optimise_members(
     samples: Samples,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     config: Config,
     start: Start,
     on_step: OnStep | None = None,
@@ -110,7 +110,7 @@ class OnCluster:
     recorder: Recorder
     """Of the first member; its callback is told when a member is done."""
 
-    def __call__(self, task: Task, keeper: Keeper) -> list[tuple[Units, History]]:
+    def __call__(self, task: Loss, keeper: Keeper) -> list[tuple[Units, History]]:
         """The members in their order; those that a keeper knows to be finished are not learned again."""
         config = self.opening.config
         done = {member: keeper.resumed(member) for member in range(config.members)}
@@ -119,7 +119,7 @@ class OnCluster:
         }
         missing = [member for member in range(config.members) if member not in found]
         opening = replace(from_anywhere(self.opening), task=task)
-        for member, content in completed(self.scheduler, learned_member, missing, opening):
+        for member, content in map_unordered(self.scheduler, learned_member, missing, opening):
             answer = unpacked(content)
             found[member] = answer["member"]
             if member == 0:
@@ -145,7 +145,7 @@ def learned_member(opened: Opened, member: int) -> bytes:
     config, task, last = opened.config, opened.task, LastState()
     recorder = Recorder(first_of(opened.start, opened.pattern, config))
     way = race if config.rule == SHAPE else optimise
-    with networks_frozen(task, opened.samples.recon):
+    with freeze_networks(task, opened.samples.recon):
         way(opened.samples, opened.pattern, task, config, opened.start, member, recorder.on_step, None, last)
     assert last.state is not None
     return packed({"member": last.state(), "recorder": recorder.state() if member == 0 else None})

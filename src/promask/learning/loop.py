@@ -17,7 +17,7 @@ from promask.learning.checkpoint import Keeper
 from promask.learning.config import Config
 from promask.learning.history import History, OnStep, Progress
 from promask.learning.microbatches import InParts, said_of, telling_of_memory
-from promask.losses.base import Task
+from promask.losses.base import Loss
 from promask.operators.fourier import fft_order
 from promask.problem.batches import Samples
 from promask.problem.initial import Start
@@ -26,7 +26,7 @@ from promask.sampling import schedules
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import constrain
 from promask.sampling.straight_through import generator
-from promask.types import Spectra, UnitDraws, Units, fitting
+from promask.types import Spectra, UnitDraws, Units, restore_tensor
 
 STEADY = 0.002
 """The share of the mode's units that may still change hands when it is said to change no longer."""
@@ -89,7 +89,7 @@ class Standing:
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; one that does not fit is a ValueError, a LookupError or a TypeError."""
-        self.theta = fitting(state["theta"], self.theta)
+        self.theta = restore_tensor(state["theta"], self.theta)
         if not ((self.theta >= 0) & (self.theta <= 1)).all():
             raise ValueError("The probabilities of the state are none.")
         self.rule.resume(state["rule"])
@@ -103,7 +103,7 @@ class Standing:
 def optimise(
     samples: Samples,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     config: Config,
     start: Start,
     member: int = 0,

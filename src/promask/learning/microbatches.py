@@ -10,7 +10,7 @@ from torch import Tensor
 
 from promask.errors import InputWarning, count
 from promask.learning.history import History
-from promask.losses.base import Task
+from promask.losses.base import Loss
 from promask.problem.batches import Samples
 from promask.problem.objective import Backpropagated, Differentiate
 from promask.sampling.pattern import Pattern
@@ -39,7 +39,7 @@ class InParts:
     samples: Samples
     """Those that the batches are of."""
     pattern: Pattern
-    task: Task
+    task: Loss
     weights: Sequence[Tensor] = ()
 
     def __call__(

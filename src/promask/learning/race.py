@@ -19,7 +19,7 @@ from promask.learning.checkpoint import Keeper
 from promask.learning.config import Config
 from promask.learning.history import History, OnStep, Progress
 from promask.learning.microbatches import said_of
-from promask.losses.base import Task
+from promask.losses.base import Loss
 from promask.operators.fourier import fft_order
 from promask.problem.batches import Samples
 from promask.problem.initial import Start
@@ -28,7 +28,7 @@ from promask.recon.base import reconstruct_spectra
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import constrain, nth_largest
 from promask.sampling.straight_through import generator
-from promask.types import UnitMask, Units, fitting
+from promask.types import UnitMask, Units, restore_tensor
 
 WIDTH = 0.5
 """Undecided are units whose scores are this close to the last affordable one: as close as shapes are."""
@@ -37,7 +37,7 @@ WIDTH = 0.5
 def race(
     samples: Samples,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     config: Config,
     start: Start,
     member: int = 0,
@@ -111,9 +111,9 @@ class _Standing:
     def resume(self, state: Mapping[str, Any], finetuning: Finetuning | None) -> None:
         """Go on from a state; one that does not fit is a ValueError, a LookupError or a TypeError."""
         count = len(state["runners"])
-        self.runners = fitting(state["runners"], self.runners[:count])
-        self.totals = fitting(state["totals"], self.totals[:count])
-        self.theta, self.seen = fitting(state["theta"], self.theta), int(state["seen"])
+        self.runners = restore_tensor(state["runners"], self.runners[:count])
+        self.totals = restore_tensor(state["totals"], self.totals[:count])
+        self.theta, self.seen = restore_tensor(state["theta"], self.theta), int(state["seen"])
         self.history = History.of_state(state["history"])
         if finetuning is not None:
             finetuning.resume(state["network"])
@@ -121,14 +121,14 @@ class _Standing:
 
 @torch.no_grad()
 def _losses(
-    masks: list[Units], samples: Samples, images: torch.Tensor, pattern: Pattern, task: Task
+    masks: list[Units], samples: Samples, images: torch.Tensor, pattern: Pattern, task: Loss
 ) -> torch.Tensor:
     """The sum of the losses of the same images with each of the masks."""
     on_grid = [pattern.expand(mask) for mask in masks]
     totals = torch.zeros(len(masks), dtype=torch.float64)
     for piece in samples.shared_pieces(images):
         for place, mask in enumerate(on_grid):
-            made = piece.geometry.judged(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
+            made = piece.geometry.crop(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
             totals[place] += float(task(made, piece)) * len(piece.targets)
     samples.group.add_up(totals)
     return totals
@@ -141,7 +141,7 @@ def _probabilities(family: Shapes, weights: Weights, always: UnitMask, never: Un
 
 
 def _finetune(
-    finetuning: Finetuning, mask: Units, samples: Samples, images: torch.Tensor, pattern: Pattern, task: Task
+    finetuning: Finetuning, mask: Units, samples: Samples, images: torch.Tensor, pattern: Pattern, task: Loss
 ) -> None:
     """Train the network on for images as the best mask shows them, a step for each piece."""
     for piece in samples.pieces(images):

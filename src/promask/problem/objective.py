@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from promask.errors import InputError
-from promask.losses.base import Task
-from promask.operators.encoding import Encoding, hybrid, over_coils
+from promask.losses.base import Loss
+from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
 from promask.operators.fourier import fft_order
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
-from promask.types import Batch, Scalar, UnitDraws, fitting
+from promask.types import Batch, Scalar, UnitDraws, restore_tensor
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Backpropagated:
     """With respect to the weights of a network that is trained on."""
 
 
-Differentiate = Callable[[UnitDraws, Batch, Pattern, Task, Reconstruction, Sequence[Tensor]], Backpropagated]
+Differentiate = Callable[[UnitDraws, Batch, Pattern, Loss, Reconstruction, Sequence[Tensor]], Backpropagated]
 
 
 def backpropagate(
     masks: UnitDraws,
     batch: Batch,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     recon: Reconstruction = ZERO_FILLED,
     weights: Sequence[Tensor] = (),
 ) -> Backpropagated:
@@ -47,7 +47,7 @@ def backpropagate(
     masks = masks.detach().requires_grad_()
     on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
     images = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
-    loss = task(batch.geometry.judged(images), batch) * len(masks)
+    loss = task(batch.geometry.crop(images), batch) * len(masks)
     gradients, *of_weights = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
     return Backpropagated(loss.detach(), gradients, of_weights)
 
@@ -56,7 +56,7 @@ def insert(
     masks: UnitDraws,
     batch: Batch,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     recon: Reconstruction = ZERO_FILLED,
     weights: Sequence[Tensor] = (),
 ) -> Backpropagated:
@@ -74,7 +74,7 @@ def insert(
     if combined or not made.is_complex():  # in a way that has no way back
         return backpropagate(masks, batch, pattern, task, recon, weights)
     images = made.detach().requires_grad_()
-    loss = task(batch.geometry.judged(images), batch) * len(masks)
+    loss = task(batch.geometry.crop(images), batch) * len(masks)
     of_images, *of_weights = torch.autograd.grad(
         loss, (images, *weights), allow_unused=True, materialize_grads=True
     )
@@ -82,11 +82,11 @@ def insert(
         through = torch.autograd.grad(made, tuple(weights), of_images, allow_unused=True, materialize_grads=True)
         of_weights = [direct + indirect for direct, indirect in zip(of_weights, through, strict=True)]
     with torch.no_grad():
-        kspace, _, axes = hybrid(batch.spectra, on_grid)
+        kspace, _, axes = to_hybrid_space(batch.spectra, on_grid)
         encoding = Encoding(batch.maps, axes)
         missed = encoding(made.detach()).neg_().add_(kspace)
         slopes, energies = (
-            pattern.total(over_coils(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
+            pattern.total(coil_product(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
         )
         covered = fft_order(~pattern.padding(), len(pattern.free)).to(masks.device)
         missing = ((masks == 0) & covered).to(slopes.dtype)
@@ -145,7 +145,7 @@ class Finetuning:
         """Go on from a state; one that does not fit is a ValueError or a LookupError."""
         with torch.no_grad():
             for weight, found in zip(self.weights, state["weights"], strict=True):
-                weight.copy_(fitting(found, weight))
+                weight.copy_(restore_tensor(found, weight))
         for weight, known in zip(self.weights, state["adam"] or [{}] * len(self.weights), strict=True):
             if known:
                 self.optimiser.state[weight] = {name: value.clone() for name, value in known.items()}

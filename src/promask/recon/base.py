@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import torch
 
 from promask.errors import InputError
-from promask.operators.encoding import combined
+from promask.operators.encoding import combine_coils
 from promask.operators.fourier import kspace_from_spectrum, shift_mask, space_axes, spectrum_from_kspace
 from promask.types import AnyImages, CoilImages, KspaceMask, Maps, Spectra
 
@@ -29,7 +29,7 @@ class Reconstruction(Protocol):
         """Whether coils are combined by their sensitivities."""
 
     @property
-    def fills_in(self) -> bool:
+    def iterative(self) -> bool:
         """Whether it infers samples that were not acquired, as iterative and learned reconstructions do."""
 
     def reference(self, images: CoilImages, maps: Maps | None, /) -> AnyImages:
@@ -64,14 +64,14 @@ class SpectralReconstruction(ABC):
     """
 
     uses_maps: ClassVar[bool] = True
-    fills_in: ClassVar[bool] = True
+    iterative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(getattr(self, "iterations", None), getattr(self, "regularisation", None))
 
     def reference(self, images: CoilImages, maps: Maps | None) -> AnyImages:
         """S^H x, the coils combined; without sensitivities, the images themselves."""
-        return images if maps is None else combined(images, maps)
+        return images if maps is None else combine_coils(images, maps)
 
     @abstractmethod
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> AnyImages:

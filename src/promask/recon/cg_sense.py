@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from promask.operators.encoding import Encoding, conjugate_gradients, hybrid, mask_gradient
+from promask.operators.encoding import Encoding, conjugate_gradients, mask_gradient, to_hybrid_space
 from promask.recon.base import SpectralReconstruction
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
@@ -57,7 +57,7 @@ class Solver:
 def least_squares(kspace: Spectra, mask: KspaceMask, solver: Solver) -> ComplexImages:
     """The regularised image of least squares: differentiable in the mask, not in k-space.
 
-    Both are those of `hybrid`, for the axes of the encoding.
+    Both are those of `to_hybrid_space`, for the axes of the encoding.
     """
     result: Tensor = _LeastSquares.apply(kspace, mask, solver)  # type: ignore[no-untyped-call]
     return result
@@ -82,5 +82,5 @@ class CgSense(SpectralReconstruction):
 
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """The image x that minimises |m (E x - y)|^2 + regularisation |x|^2, nearly."""
-        kspace, mask, axes = hybrid(spectra, mask)
+        kspace, mask, axes = to_hybrid_space(spectra, mask)
         return least_squares(kspace, mask, Solver(Encoding(maps, axes), self.regularisation, self.iterations))

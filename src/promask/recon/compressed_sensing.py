@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, gradient_step, hybrid
+from promask.operators.encoding import Encoding, gradient_step, to_hybrid_space
 from promask.operators.finite_differences import denoise_total_variation
 from promask.operators.fourier import real_product
 from promask.operators.wavelets import shrink_wavelets
@@ -58,7 +58,7 @@ class CompressedSensing(SpectralReconstruction):
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """The image; the largest eigenvalue that E^H m E can have is 1, and so is the step."""
         _, proximal = TRANSFORMS[self.transform]
-        kspace, mask, axes = hybrid(spectra, mask)
+        kspace, mask, axes = to_hybrid_space(spectra, mask)
         encoding = Encoding(maps, axes)
         full = encoding.adjoint(kspace)
         largest = _largest_magnitude(full)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, gradient_step, hybrid
+from promask.operators.encoding import Encoding, gradient_step, to_hybrid_space
 from promask.operators.fourier import magnitude
 from promask.recon.base import SpectralReconstruction
 from promask.recon.zero_filled import zero_filled
@@ -47,5 +47,5 @@ class Network(SpectralReconstruction):
         image = (torch.view_as_complex(output.movedim(1, -1).contiguous()) * scale).reshape(filled.shape)
         if not self.data_consistency:
             return image
-        kspace, mask, axes = hybrid(spectra, mask)
+        kspace, mask, axes = to_hybrid_space(spectra, mask)
         return gradient_step(image, mask, kspace, Encoding(maps, axes))

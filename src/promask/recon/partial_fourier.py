@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from promask.operators.encoding import Encoding, hybrid
+from promask.operators.encoding import Encoding, to_hybrid_space
 from promask.operators.fourier import space_axes
 from promask.recon.base import SpectralReconstruction
 from promask.recon.cg_sense import Solver, least_squares
@@ -43,7 +43,7 @@ class PartialFourier(SpectralReconstruction):
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """e^(i phase) x for the image x that minimises |m (E e^(i phase) x - y)|^2 and its regularisation."""
         phase = self.phase_factor(spectra, mask.detach(), maps)
-        kspace, mask, axes = hybrid(spectra, mask)
+        kspace, mask, axes = to_hybrid_space(spectra, mask)
         encoding = PhasedEncoding(maps, axes, phase)
         solver = Solver(encoding, self.regularisation, self.iterations, self.of_imaginary)
         return phase * least_squares(kspace, mask, solver)

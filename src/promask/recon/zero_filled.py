@@ -42,7 +42,7 @@ class ZeroFilled(SpectralReconstruction):
 
     name = "zero-filled"
     uses_maps = False
-    fills_in = False
+    iterative = False
 
     def reference(self, images: CoilImages, maps: Maps | None) -> AnyImages:
         """The images themselves."""
@@ -62,7 +62,7 @@ class RootSumOfSquares(SpectralReconstruction):
 
     name = "rss"
     uses_maps = False
-    fills_in = False
+    iterative = False
 
     def reference(self, images: CoilImages, maps: Maps | None) -> AnyImages:
         """The root of the sum of squares, (batch, 1, *space)."""
@@ -78,7 +78,7 @@ class Sense(SpectralReconstruction):
     """The adjoint of the scanner: zero-filled images of all coils, combined by their sensitivities."""
 
     name = "sense"
-    fills_in = False
+    iterative = False
 
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """S^H F^-1 (m y)."""
