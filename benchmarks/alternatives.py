@@ -26,7 +26,7 @@ from promask.learners.base import Conditions, Rule
 from promask.learners.best_response import BestResponse
 from promask.learners.gumbel_adam import Published
 from promask.learning.api import learn
-from promask.losses.base import Task
+from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.sampling import schedules
 from promask.sampling.pattern import Pattern
@@ -132,7 +132,7 @@ class Derivative(BestResponse):
         return super().propose()
 
 
-def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Task) -> Mask:
+def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Loss) -> Mask:
     """Swap acquired units of least gain for others of most gain, while this lowers the loss of a set of images."""
     free_choice = torch.zeros(pattern.unit_shape, dtype=torch.bool)
     units = refined(pattern.restrict(mask), free_choice, examples(train, GREEDY_IMAGES, task), pattern, task)

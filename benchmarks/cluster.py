@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from promask.cluster.dask import completed
+from promask.cluster.dask import map_unordered
 from promask.report.comparison import compare
 
 CALLS, PAUSES, PAUSE = 2000, 200, 0.1
@@ -31,7 +31,9 @@ def cluster(workers: int, folder: Path) -> Iterator[tuple[str, int, int]]:
             time.sleep(0.1)
         address = json.loads(known.read_text())["address"]
         processes += [_dask("worker", address, "--no-nanny", "--nthreads", "1") for _ in range(workers)]
-        while len({process for _, process in completed(address, _process, [0.1] * 4 * workers, int)}) < workers:
+        while (
+            len({process for _, process in map_unordered(address, _process, [0.1] * 4 * workers, int)}) < workers
+        ):
             pass
         yield address, processes[0].pid, processes[1].pid
     finally:
@@ -65,7 +67,7 @@ def resident_megabytes(process: int) -> float:
 def passed(address: str, count: int, seconds: float) -> float:
     """Seconds for so many calls that do nothing but wait."""
     began = time.perf_counter()
-    assert sum(1 for _ in completed(address, _process, [seconds] * count, int)) == count
+    assert sum(1 for _ in map_unordered(address, _process, [seconds] * count, int)) == count
     return time.perf_counter() - began
 
 

@@ -12,7 +12,7 @@ from promask.data.sample_sets import ArraySet
 from promask.learners.shapes import shapes
 from promask.learning.config import Config
 from promask.learning.ensemble import optimise_members
-from promask.losses.segmentation import Segmentation, frozen
+from promask.losses.segmentation import Segmentation, freeze
 from promask.problem.batches import Samples
 from promask.problem.initial import starting_probabilities
 from promask.sampling.pattern import Pattern
@@ -29,7 +29,7 @@ def network_steps(data: ArraySet, steps: int) -> dict[str, Any]:
     """Seconds for as many reconstructions as images: of gradient and shape steps, and of the network alone."""
     task = Segmentation(SegmentationNetwork(Architecture(data.shape[0], Classes.parse(["a", "b", "c"]))))
     samples = Samples(data, torch.device("cpu"), task.label)
-    with frozen(task.network):
+    with freeze(task.network):
         bare = _median(lambda: _bare_pass(samples, task), steps)
         gradient = _step(samples, data, task, steps, rule="response", batch_size=BATCH)
         shape = _first_round(samples, data, task)

@@ -21,9 +21,9 @@ from promask.evaluation.evaluate import segmented
 from promask.learning.config import Config
 from promask.learning.ensemble import optimise_members
 from promask.learning.selection import JUDGES, mean_loss, plain_masks
-from promask.losses.base import Task
+from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
-from promask.losses.segmentation import Segmentation, frozen, segmentation_by
+from promask.losses.segmentation import Segmentation, freeze, make_segmentation
 from promask.operators.fourier import centred
 from promask.problem.batches import Samples
 from promask.problem.initial import starting_probabilities
@@ -43,7 +43,7 @@ def learned(
     way: str, samples: Samples, pattern: Pattern, acceleration: float, task: Segmentation, seed: int
 ) -> UnitMask:
     """The mask of one way to learn."""
-    goal: Task = ImageLoss("mse") if way == "promask for mse" else task
+    goal: Loss = ImageLoss("mse") if way == "promask for mse" else task
     config = Config.preset("default", acceleration=acceleration, loss=goal.name, seed=seed, **WAYS[way])
     start = starting_probabilities(config.init, samples, pattern)
     theta = optimise_members(samples, pattern, goal, config, start).probabilities
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--pattern", default="2d")
     parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
-    task = segmentation_by(arguments.network)
+    task = make_segmentation(arguments.network)
     known = choose_part(load(arguments.data), "train", usual="train")[0]
     fitted, validation = (prepared(choose_part(known, part, usual=part)[0]) for part in ("train", "test"))
     cpu = torch.device("cpu")
@@ -76,7 +76,7 @@ def main() -> None:
             flush=True,
         )
 
-    with frozen(task.network):
+    with freeze(task.network):
         budget = pattern.budget(arguments.acceleration)
         tell("everything", torch.ones(pattern.unit_shape, dtype=torch.bool), 0)
         for name, units in plain_masks(samples, pattern, budget, centre=0).items():

@@ -14,7 +14,7 @@ from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
 from promask.learning.config import Config
 from promask.learning.loop import optimise
-from promask.losses.image import ImageLoss as ImageTask
+from promask.losses.image import ImageLoss
 from promask.operators.wavelets import from_wavelets, to_wavelets
 from promask.problem.batches import Samples
 from promask.problem.initial import starting_probabilities
@@ -72,7 +72,7 @@ def run_step(data: ArraySet, steps: int) -> float:
     pattern = Pattern.named("2d", data.shape[1:])
     start = starting_probabilities(config.init, samples, pattern)
     stamps: list[float] = []
-    optimise(samples, pattern, ImageTask("mse"), config, start, 0, lambda _: stamps.append(time.perf_counter()))
+    optimise(samples, pattern, ImageLoss("mse"), config, start, 0, lambda _: stamps.append(time.perf_counter()))
     return statistics.median(after - before for before, after in itertools.pairwise(stamps))
 
 
@@ -101,7 +101,7 @@ def _one_image(samples: Samples, differentiate: Differentiate) -> None:
     (batch,) = samples.pieces(torch.tensor([0]))
     chance = torch.rand(1, *pattern.unit_shape, generator=torch.Generator().manual_seed(0))
     mask = (chance < 1 / ACCELERATION).float()
-    differentiate(mask, batch, pattern, ImageTask("mse"), samples.recon, ())
+    differentiate(mask, batch, pattern, ImageLoss("mse"), samples.recon, ())
 
 
 def _wavelets(recon: Reconstruction, samples: Samples, there_and_back: bool) -> Callable[[], None]:

@@ -27,7 +27,7 @@ class Geometry:
         region = tuple(min(part, n) for part, n in zip(self.region, size, strict=False))
         return Geometry(tuple(extent), () if region == tuple(size) else region)
 
-    def judged(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
+    def crop(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """The part of the images that is judged."""
         return central(images, self.region) if self.region else images
 
@@ -86,7 +86,7 @@ Masks = Bool[Tensor, "count *space"]
 Scalar = Float[Tensor, ""]
 AnyArray = Shaped[Tensor, "..."]
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+LossFunction = Callable[[Tensor, Tensor], Tensor]
 """(magnitude images, fully sampled magnitude images), both (batch, channel, *space), -> a scalar."""
 
 
@@ -169,7 +169,7 @@ class Batch:
         )
 
 
-def fitting(found: Tensor, like: Tensor) -> Tensor:
+def restore_tensor(found: Tensor, like: Tensor) -> Tensor:
     """A tensor of a state where another one is expected: finite, of the same shape and type, on its device."""
     alike = isinstance(found, Tensor) and (found.shape, found.dtype) == (like.shape, like.dtype)
     if not alike or not found.isfinite().all():

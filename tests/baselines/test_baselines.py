@@ -2,8 +2,9 @@ from importlib import import_module
 
 import pytest
 import torch
+from suites import check_baseline
 
-from helpers import assert_global_random_state_is_untouched, check_baseline, smooth_images
+from helpers import assert_global_random_state_is_untouched, smooth_images
 from promask.baselines import BASELINES, baseline_mask
 from promask.data.arrays import from_images
 from promask.errors import InputError

@@ -8,8 +8,9 @@ from scipy.spatial import cKDTree
 from scipy.stats import chisquare
 from skimage.draw import line
 from skimage.measure import label
+from suites import check_baseline
 
-from helpers import check_baseline, smooth_images
+from helpers import smooth_images
 from promask.baselines import BASELINES, baseline_mask
 from promask.baselines.drawn import log_share
 from promask.baselines.fixed import spokes

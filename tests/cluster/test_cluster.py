@@ -18,7 +18,7 @@ import yaml
 from clusters import running_cluster
 
 from promask.cluster import dask as cluster
-from promask.cluster.dask import check_address, completed
+from promask.cluster.dask import check_address, map_unordered
 from promask.errors import InputError, InputWarning
 
 
@@ -40,7 +40,7 @@ def test_each_argument_once(two_workers, capfd):
         time.sleep(0.02)
         return number**2, common, os.getpid(), began, time.monotonic()
 
-    answers = list(completed(two_workers.address, call, range(30), uuid.uuid4))
+    answers = list(map_unordered(two_workers.address, call, range(30), uuid.uuid4))
     assert sorted(argument for argument, _ in answers) == list(range(30))
     assert all(answer[0] == argument**2 for argument, answer in answers)
     processes = {answer[2] for _, answer in answers}
@@ -54,14 +54,14 @@ def test_each_argument_once(two_workers, capfd):
 
 def test_few_calls_are_shared(two_workers):
     for _ in range(3):
-        answers = completed(
+        answers = map_unordered(
             two_workers.address, lambda common, seconds: time.sleep(seconds) or os.getpid(), [0.1] * 2, int
         )
         assert len({process for _, process in answers}) == 2
 
 
 def test_nothing_to_do_needs_no_cluster():
-    assert list(completed("tcp://127.0.0.1:1", pow, [], int)) == []
+    assert list(map_unordered("tcp://127.0.0.1:1", pow, [], int)) == []
 
 
 def test_errors_of_calls(two_workers):
@@ -69,16 +69,16 @@ def test_errors_of_calls(two_workers):
         raise InputError(sentence)
 
     with pytest.raises(InputError, match=f"^On {socket.gethostname()}: There is no file.$"):
-        list(completed(two_workers.address, refuse, ["There is no file."], int))
+        list(map_unordered(two_workers.address, refuse, ["There is no file."], int))
     with pytest.raises(ZeroDivisionError):
-        list(completed(two_workers.address, lambda common, number: number / common, [1], int))
+        list(map_unordered(two_workers.address, lambda common, number: number / common, [1], int))
 
 
 def test_what_cannot_be_sent(two_workers):
     with pytest.raises(
         InputError, match=r"cannot be sent to a cluster: .* \(cannot pickle '_thread.lock' object\)"
     ):
-        list(completed(two_workers.address, pow, [1], threading.Lock().acquire))
+        list(map_unordered(two_workers.address, pow, [1], threading.Lock().acquire))
 
 
 def at_the_top(common, argument):
@@ -89,14 +89,14 @@ def test_a_module_that_is_not_there(two_workers):
     with pytest.raises(
         InputError, match=r"A worker of the cluster at \S+ lacks \w+: let all have the same packages"
     ):
-        list(completed(two_workers.address, at_the_top, [1], int))
+        list(map_unordered(two_workers.address, at_the_top, [1], int))
 
 
 def test_closed_early(two_workers, capfd):
     """What was not begun is cancelled, and the cluster is free for others."""
     from distributed import Client
 
-    answers = completed(two_workers.address, lambda common, seconds: time.sleep(seconds), [0.05] * 200, int)
+    answers = map_unordered(two_workers.address, lambda common, seconds: time.sleep(seconds), [0.05] * 200, int)
     assert next(answers) == (0.05, None)
     answers.close()
     assert capfd.readouterr() == ("", "")
@@ -111,11 +111,11 @@ def test_versions(two_workers, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "__version__", "99.0")
         with pytest.raises(InputError, match=r"has promask [\d.]+: install 99\.0 on all"):
-            list(completed(two_workers.address, pow, [1], int))
+            list(map_unordered(two_workers.address, pow, [1], int))
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "PACKAGE", "no-such-package")
         with pytest.raises(InputError, match="lacks promask: install"):
-            list(completed(two_workers.address, pow, [1], int))
+            list(map_unordered(two_workers.address, pow, [1], int))
     with pytest.raises(InputError, match=r"This worker has promask [\d.]+, and not 99\.0"):  # it came late
         _ = cluster._Common(b"", "99.0").unpacked
 
@@ -127,20 +127,20 @@ def test_other_packages_are_told(two_workers, monkeypatch):
     packages = {**here["packages"], "numpy": "0.1"}
     monkeypatch.setattr(versions, "get_versions", lambda *_: {**here, "packages": packages})
     with pytest.warns(InputWarning, match="not the same here and on the cluster"):
-        assert list(completed(two_workers.address, pow, [2], lambda: 3)) == [(2, 9)]
+        assert list(map_unordered(two_workers.address, pow, [2], lambda: 3)) == [(2, 9)]
 
 
 def test_a_cluster_that_ends(two_workers, capfd):
     """Work that kills its workers, one after the other; then there are none; then there is no scheduler either."""
     address = two_workers.address
     with pytest.raises(MemoryError, match=r"2 workers died of the same work, one after the other: .* is kept"):
-        list(completed(address, os.kill, [signal.SIGKILL], os.getpid))
+        list(map_unordered(address, os.kill, [signal.SIGKILL], os.getpid))
     assert [worker.wait() for worker in two_workers.workers] == [-signal.SIGKILL] * 2
     with pytest.raises(InputError, match=r"has had no workers for 0\.1 seconds: start some"):
-        list(completed(address, pow, [1], int, patience=0.1))
+        list(map_unordered(address, pow, [1], int, patience=0.1))
     threading.Timer(0.5, two_workers.scheduler.kill).start()
     with pytest.raises(ConnectionError, match=f"The cluster at {address} was lost: what is done is kept"):
-        list(completed(address, pow, [1], int))
+        list(map_unordered(address, pow, [1], int))
     assert capfd.readouterr() == ("", "")
 
 
@@ -153,12 +153,12 @@ def test_no_scheduler(monkeypatch, deaf):
             other.listen()
         address = f"tcp://127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(InputError, match=f"No Dask scheduler answers at {address}: start one"):
-            list(completed(address, pow, [1], int))
+            list(map_unordered(address, pow, [1], int))
 
 
 def test_certificates_are_asked_for():
     with pytest.raises(InputError, match=r"tls://127\.0\.0\.1:1 needs certificates"):
-        list(completed("tls://127.0.0.1:1", pow, [1], int))
+        list(map_unordered("tls://127.0.0.1:1", pow, [1], int))
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_certificates(tmp_path, monkeypatch):
         assert running.address.startswith("tls://")
         running.add_worker()
         with dask.config.set(settings):
-            assert list(completed(running.address, pow, [2], lambda: 3)) == [(2, 9)]
+            assert list(map_unordered(running.address, pow, [2], lambda: 3)) == [(2, 9)]
         with pytest.raises(InputError, match="No Dask scheduler answers"):
-            list(completed(running.address.replace("tls", "tcp"), pow, [2], int))
+            list(map_unordered(running.address.replace("tls", "tcp"), pow, [2], int))
 
 
 def test_the_recipe_for_kubernetes():

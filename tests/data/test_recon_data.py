@@ -102,7 +102,7 @@ def test_the_weights_of_a_network_are_a_condition_of_a_comparison(tmp_path):
 class Magnitude:
     """Least squares without its phase."""
 
-    name, uses_maps, fills_in = "magnitude", True, True
+    name, uses_maps, iterative = "magnitude", True, True
 
     def reference(self, images, maps):
         return images.abs()

@@ -384,7 +384,7 @@ def test_command_line(data, file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (["--task", "segmentation"], "A segmentation needs a network: give one with --network FILE."),
+        (["--task", "segmentation"], "A segmentation needs a network: give one with --network."),
         (["--network", "unet.safetensors"], "A network is not of use for a reconstruction"),
         (["--task", "registration"], "Unknown task 'registration': choose one of reconstruction, segmentation."),
         (["--task", "segmentation", "--network", "nowhere.safetensors"], "nowhere.safetensors is not a file"),

@@ -11,7 +11,7 @@ from promask.data.builtin.cardiac import cardiac
 from promask.data.simulate import simulated_maps
 from promask.learners.base import Conditions
 from promask.learners.exchange import Exchange
-from promask.losses import make_task
+from promask.losses import make_loss
 from promask.operators.fourier import fft_order, spectrum
 from promask.problem.objective import backpropagate, insert
 from promask.recon.cg_sense import CgSense
@@ -225,7 +225,7 @@ def losses_of(masks, batch, pattern, task, recon):
     every = []
     for number, mask in enumerate(masks):
         one = Batch(batch.spectra[number, None], batch.targets[number, None], maps=batch.maps)
-        every.append(task(recon(one.spectra, pattern.expand(mask), one.maps), one))
+        every.append(task(recon.from_spectra(one.spectra, pattern.expand(mask), one.maps), one))
     return torch.stack(every)
 
 
@@ -247,7 +247,7 @@ PATTERNS = {"1d": Pattern((12, 10), (1,)), "rows": Pattern((12, 10), (0,)), "2d"
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 def test_worths_are_exact_where_units_add_up(pattern, channels):
     """Zero-filled images, and the squared error of complex numbers."""
-    batch, task, masks = batch_of(3, channels=channels), make_task("complex-mse"), masks_of(pattern, 3)
+    batch, task, masks = batch_of(3, channels=channels), make_loss("complex-mse"), masks_of(pattern, 3)
     result = insert(masks, batch, pattern, task, ZERO_FILLED)
     before, changes = true_changes(masks, batch, pattern, task, ZERO_FILLED)
     torch.testing.assert_close(result.loss, before.sum())
@@ -264,7 +264,7 @@ def hearts_seen_by_coils(size):
 def worths_and_changes(free, recon, loss, differentiate=insert, seed=1):
     """The means over some images, for the missing units of one mask, whose density falls with the distance."""
     size = 32 if len(free) == 1 else 16
-    pattern, batch, task = Pattern((size, size), free), hearts_seen_by_coils(size), make_task(loss)
+    pattern, batch, task = Pattern((size, size), free), hearts_seen_by_coils(size), make_loss(loss)
     density = 1 / (1 + 6 * fft_order(pattern.distance(), len(free)))
     chance = torch.rand(density.shape, generator=seeded(seed), dtype=torch.float64)
     mask = (chance < 0.4 * density / density.mean()).double()
@@ -276,7 +276,7 @@ def worths_and_changes(free, recon, loss, differentiate=insert, seed=1):
         more[(number, *unit)] = 1
     with torch.no_grad():
         losses = [
-            task(recon(batch.spectra, pattern.expand(each)[None, None], batch.maps), batch)
+            task(recon.from_spectra(batch.spectra, pattern.expand(each)[None, None], batch.maps), batch)
             for each in (mask, *more)
         ]
     return worths[mask == 0], torch.stack(losses[1:]) - losses[0]
@@ -315,7 +315,7 @@ def test_the_gradients_to_a_network_are_those_of_backpropagation(coils, consiste
         module = torch.nn.Sequential(*layers, torch.nn.Identity()).double()
     recon, weights = Network(module, consistent), list(module.parameters())
     pattern, batch = PATTERNS["1d"], batch_of(3, coils)
-    masks, task = masks_of(pattern, 3), make_task("mse")
+    masks, task = masks_of(pattern, 3), make_loss("mse")
     one, other = (each(masks, batch, pattern, task, recon, weights) for each in (insert, backpropagate))
     torch.testing.assert_close(one.loss, other.loss)
     for left, right in zip(one.of_weights, other.of_weights, strict=True):

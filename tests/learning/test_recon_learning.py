@@ -18,6 +18,7 @@ from promask.data.sensitivities import espirit_maps
 from promask.data.sources import load
 from promask.evaluation.evaluate import reconstruct
 from promask.learning import loop
+from promask.operators.fourier import to_image
 from promask.problem.objective import insert
 from promask.recon.base import Reconstruction
 from promask.recon.cg_sense import CgSense
@@ -353,7 +354,7 @@ class Hermitian:
 
     name = "hermitian"
     uses_maps = False
-    fills_in = True
+    iterative = True
 
     def reference(self, images, maps):
         return images
@@ -362,7 +363,7 @@ class Hermitian:
         mask = mask.expand(len(kspace), 1, *kspace.shape[2:])
         twins = (each.flip((-2, -1)).roll((1, 1), (-2, -1)) for each in (kspace.conj(), mask))
         other, acquired = twins
-        return torch.fft.ifft2(mask * kspace + (1 - mask) * acquired * other, norm="ortho")
+        return to_image(mask * kspace + (1 - mask) * acquired * other, (-2, -1))
 
 
 def share_of_twins(mask):

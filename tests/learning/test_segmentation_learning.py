@@ -18,7 +18,7 @@ from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
 from promask.learning.records import NetworkRecord
 from promask.learning.selection import plain_masks
-from promask.losses import make_task
+from promask.losses import make_loss
 from promask.losses.segmentation import Segmentation
 from promask.operators.fourier import spectrum
 from promask.problem.objective import backpropagate
@@ -220,7 +220,7 @@ def test_gradients_are_those_of_finite_differences(pattern):
     labels = torch.randint(0, 3, (2, 6, 5), generator=seeded(1))
     batch = Batch(spectrum(images, (-2, -1)), images.abs(), labels=labels)
     masks = torch.rand(2, *pattern.unit_shape, generator=seeded(2), dtype=torch.float64)
-    task = make_task("0.7*segmentation + 0.3*mse", Segmentation(network))
+    task = make_loss("0.7*segmentation + 0.3*mse", Segmentation(network))
 
     def loss(values):
         return float(backpropagate(values, batch, pattern, task).loss)

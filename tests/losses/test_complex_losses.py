@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from suites import check_loss
 
-from helpers import check_loss, seeded, smooth_images
+from helpers import seeded, smooth_images
 from promask import learn
 from promask.data.builtin.cardiac import cardiac
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
 from promask.errors import InputError
-from promask.losses import make_task
+from promask.losses import make_loss
 from promask.losses.base import needs_phase
 from promask.losses.image import COMPLEX_LOSSES, LOSSES, ImageLoss
 from promask.losses.segmentation import Segmentation
@@ -99,10 +100,10 @@ def test_a_loss_of_ones_own_may_ask_for_the_phase():
 
 
 def test_sums_of_both_kinds():
-    task = make_task("0.5*mse + 0.25*complex-mse + 2*complex-l1")
+    task = make_loss("0.5*mse + 0.25*complex-mse + 2*complex-l1")
     assert task.name == "0.5*mse + 0.25*complex-mse + 2*complex-l1"
     assert needs_phase(task)
-    assert not needs_phase(make_task("0.5*mse + 0.5*ssim"))
+    assert not needs_phase(make_loss("0.5*mse + 0.5*ssim"))
     targets = smooth_images(3, 1, (9, 8))
     images, batch = off(targets), batch_of(targets)
     one, other = images.detach().numpy(), targets.numpy()
@@ -112,7 +113,7 @@ def test_sums_of_both_kinds():
         *(w * BY_NUMPY[name](one - other) for w, name in ((0.25, "complex-mse"), (2, "complex-l1"))),
     ]
     assert float(task(images, batch).detach()) == pytest.approx(sum(parts))
-    shares = task.in_units_of([0.1, 0.2, 0.4])
+    shares = task.scaled_by([0.1, 0.2, 0.4])
     assert needs_phase(shares)
     expected = parts[0] / 0.1 + parts[1] / 0.2 + parts[2] / 0.4
     assert float(shares(images, batch).detach()) == pytest.approx(expected)
@@ -137,11 +138,11 @@ def test_tasks_that_say_nothing_of_the_phase_need_none():
 )
 def test_targets_have_a_phase_if_it_is_asked_for(loss, phase):
     images = smooth_images(3, 1, (12, 10))
-    samples = Samples.of_task(ArraySet(images, "test"), CPU, make_task(loss), ZERO_FILLED)
+    samples = Samples.of_task(ArraySet(images, "test"), CPU, make_loss(loss), ZERO_FILLED)
     (batch,) = samples.pieces(torch.arange(3))
     assert torch.equal(batch.targets, images if phase else images.abs())
     coils = load(cardiac(subjects=2, slices=1, size=16).image, Reading(coils=3))
-    (batch,) = Samples.of_task(coils, CPU, make_task(loss), Sense()).pieces(torch.arange(2))
+    (batch,) = Samples.of_task(coils, CPU, make_loss(loss), Sense()).pieces(torch.arange(2))
     expected = (coils[1].maps.conj() * coils[1].image).sum(0)
     torch.testing.assert_close(batch.targets[1, 0], expected if phase else expected.abs())
 

@@ -7,10 +7,10 @@ from networks import FEW, GRADIENTS, same_state, states
 
 from promask import learn
 from promask.errors import InputError
-from promask.losses import make_task
+from promask.losses import make_loss
 from promask.losses.image import ImageLoss
 from promask.losses.segmentation import Segmentation
-from promask.losses.weighted_sum import Mixture
+from promask.losses.weighted_sum import WeightedSum
 from promask.operators.fourier import spectrum
 from promask.types import Batch
 
@@ -26,23 +26,23 @@ def data(tmp_path):
 
 
 def test_a_sum_of_losses_is_read_and_written(network):
-    task = make_task("0.5*segmentation+2 * ssim", Segmentation(network))
-    assert isinstance(task, Mixture)
+    task = make_loss("0.5*segmentation+2 * ssim", Segmentation(network))
+    assert isinstance(task, WeightedSum)
     assert [term.weight for term in task.terms] == [0.5, 2.0]
     assert task.name == "0.5*segmentation + 2*ssim"
-    assert make_task(task.name, Segmentation(network)).name == task.name
+    assert make_loss(task.name, Segmentation(network)).name == task.name
     assert task.needs_labels
-    images = make_task("0.5*mse + 0.5*l1")
+    images = make_loss("0.5*mse + 0.5*l1")
     assert not images.needs_labels
-    assert [term.task.name for term in images.terms] == ["mse", "l1"]
-    assert make_task("mse").name == "mse"
+    assert [term.loss.name for term in images.terms] == ["mse", "l1"]
+    assert make_loss("mse").name == "mse"
 
 
 @pytest.mark.parametrize("weights", [(1e6, 2.5e7), (1 / 3, 0.123456789), (1e-7, 1.0)])
 def test_weights_survive_being_written(weights):
     """A run repeats from its record."""
-    task = make_task(f"{weights[0]!r}*mse + {weights[1]!r}*l1")
-    assert [term.weight for term in make_task(task.name).terms] == list(weights)
+    task = make_loss(f"{weights[0]!r}*mse + {weights[1]!r}*l1")
+    assert [term.weight for term in make_loss(task.name).terms] == list(weights)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_weights_survive_being_written(weights):
         ("0.5*mse +", "A sum of losses must be like"),
         ("a*mse", "A sum of losses must be like"),
         ("1*mape + 1*mse", "Unknown loss 'mape'"),
-        ("1*segmentation + 1*mse", "A segmentation needs a network: give one with --network FILE."),
+        ("1*segmentation + 1*mse", "A segmentation needs a network: give one with `network`."),
     ],
 )
 def test_sums_that_are_none(text, sentence):
     with pytest.raises(InputError, match=sentence.replace("*", r"\*")):
-        make_task(text)
+        make_loss(text)
 
 
 def batch_of_hearts(count=4):
@@ -75,14 +75,14 @@ def test_the_value_is_the_weighted_sum_of_shares(network):
     batch = batch_of_hearts()
     images = (0.9 * batch.targets).to(torch.complex64).requires_grad_()
     segmentation = Segmentation(network)
-    mixed = make_task("0.25*segmentation + 3*mse", segmentation).in_units_of([0.5, 0.01])
+    mixed = make_loss("0.25*segmentation + 3*mse", segmentation).scaled_by([0.5, 0.01])
     expected = 0.25 * segmentation(images, batch) / 0.5 + 3 * ImageLoss("mse")(images, batch) / 0.01
     assert float(mixed(images, batch).detach()) == pytest.approx(float(expected.detach()))
     assert mixed.name == "0.25*segmentation + 3*mse"
     with pytest.raises(
         InputError, match=r"The losses of .* cannot be compared: one .*is not positive at the start"
     ):
-        mixed.in_units_of([0.5, 0.0])
+        mixed.scaled_by([0.5, 0.0])
 
 
 def test_a_loss_of_no_weight_changes_nothing(data, network):

@@ -1,7 +1,8 @@
 import pytest
 import torch
+from suites import check_loss
 
-from helpers import check_loss, seeded, smooth_images
+from helpers import seeded, smooth_images
 from promask.errors import InputError
 from promask.losses import metrics
 from promask.losses.image import LOSSES, ImageLoss

@@ -4,7 +4,7 @@ import pywt
 import torch
 
 from helpers import seeded, smooth_images
-from promask.operators.wavelets import from_wavelets, levels, sparse_in_wavelets, to_wavelets
+from promask.operators.wavelets import from_wavelets, levels, shrink_wavelets, to_wavelets
 
 SIZES = [(32, 32), (40, 18), (7, 24), (5, 7), (16, 8, 12), (64, 2)]
 
@@ -43,7 +43,7 @@ def test_orthonormal(size):
 def test_arguments_are_left_alone():
     images = noise(1, 1, 16, 16)
     before = images.clone()
-    to_wavelets(images), from_wavelets(images), sparse_in_wavelets(images, torch.ones(1, 1, 1, 1))
+    to_wavelets(images), from_wavelets(images), shrink_wavelets(images, torch.ones(1, 1, 1, 1))
     assert torch.equal(images, before)
 
 
@@ -64,14 +64,14 @@ def test_shrinkage_is_soft_thresholding(size, number):
     corner = tuple(slice(n >> levels(n)) for n in size)
     for item in (0, 1):
         wanted[item][:, *corner] = coefficients[item][:, *corner]
-    result = to_wavelets(sparse_in_wavelets(images, thresholds, number).roll(steps, axes))
+    result = to_wavelets(shrink_wavelets(images, thresholds, number).roll(steps, axes))
     torch.testing.assert_close(result, torch.as_tensor(np.stack(wanted)))
 
 
 def test_the_grid_comes_to_every_place():
     images = smooth_images(1, size=(64, 64))
     thresholds = torch.full((1, 1, 1, 1), 0.1, dtype=torch.float64)
-    moved = [sparse_in_wavelets(images, thresholds, number) for number in range(17)]
+    moved = [shrink_wavelets(images, thresholds, number) for number in range(17)]
     assert all((moved[number] - moved[0]).abs().max() > 1e-3 for number in range(1, 16))
     torch.testing.assert_close(moved[16], moved[0])
 
@@ -80,12 +80,12 @@ def test_the_grid_comes_to_every_place():
 def test_gradient(number):
     images = noise(2, 1, 8, 10).requires_grad_()
     thresholds = torch.tensor([0.5, 1.5], dtype=torch.float64).reshape(2, 1, 1, 1)
-    torch.autograd.gradcheck(lambda x: sparse_in_wavelets(x, thresholds, number), images)
+    torch.autograd.gradcheck(lambda x: shrink_wavelets(x, thresholds, number), images)
 
 
 def test_nothing_stays_nothing():
     images = torch.zeros(1, 1, 16, 16, dtype=torch.complex64, requires_grad=True)
-    result = sparse_in_wavelets(images, torch.zeros(1, 1, 1, 1))
+    result = shrink_wavelets(images, torch.zeros(1, 1, 1, 1))
     (gradient,) = torch.autograd.grad(result.real.sum(), images)
     assert not result.any()
     assert torch.isfinite(torch.view_as_real(gradient)).all()

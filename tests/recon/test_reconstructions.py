@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 import torch
+from suites import check_reconstruction
 
-from helpers import check_reconstruction, coil_maps, seeded, smooth_images
+from helpers import coil_maps, seeded, smooth_images
+from promask import learn
 from promask.data.simulate import simulated_maps
 from promask.errors import InputError
 from promask.learning.config import DIRECT
-from promask.operators.encoding import Encoding, conjugate_gradients, gradient_step, hybrid
-from promask.operators.fourier import spectrum
+from promask.operators.encoding import Encoding, conjugate_gradients, gradient_step, to_hybrid_space
+from promask.operators.fourier import fft_order, from_spectrum, space_axes, spectrum, to_image, to_kspace
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
 from promask.recon.network import Network
@@ -54,13 +56,38 @@ def test_properties_of_a_network(consistent, coils):
     check_reconstruction(Network(torch.nn.Sequential(*layers).double(), consistent), SPACE, coils, aims=False)
 
 
+class Tapered:
+    """The ten lines of CONTRIBUTING.md: zero-filled, with a window over k-space."""
+
+    name, uses_maps, iterative = "tapered", False, False
+
+    def reference(self, images, maps):
+        return to_image(self.window(images) * to_kspace(images, AXES), AXES)
+
+    def __call__(self, kspace, mask, maps=None):
+        return to_image(self.window(kspace) * kspace * mask, AXES)
+
+    def window(self, like):
+        height, width = (torch.hann_window(n, dtype=like.real.dtype, device=like.device) for n in like.shape[-2:])
+        return height[:, None] * width
+
+
+def test_a_reconstruction_in_ten_lines():
+    check_reconstruction(Tapered(), SPACE)
+    images = smooth_images(6, 1, (16, 16), phase=False).float()[:, 0]
+    tapered, plain = (learn(images, 4, recon=recon, steps=5).mask for recon in (Tapered(), "zero-filled"))
+    assert tapered[8, 8], "DC, which is at the centre of what it saw"
+    assert tapered.sum() == plain.sum() == 64
+    assert not tapered[0].any(), "where the window is zero, nothing is worth its time"
+
+
 @pytest.mark.parametrize("name", ["zero-filled", "sense", "cg-sense"])
 @pytest.mark.parametrize("coils", [None, 4])
 def test_some_are_linear_in_kspace(name, coils):
     recon = precise(name)
     maps = None if coils is None else coil_maps(coils, SPACE)
     mask = (torch.rand(2, 1, *SPACE, generator=seeded()) < 0.5).double()
-    left, right = (spectrum(smooth_images(2, coils or 1, SPACE, seed=seed), AXES) for seed in (1, 2))
+    left, right = (to_kspace(smooth_images(2, coils or 1, SPACE, seed=seed), AXES) for seed in (1, 2))
     together = recon(2 * left - 3j * right, mask, maps)
     assert torch.allclose(together, 2 * recon(left, mask, maps) - 3j * recon(right, mask, maps), atol=1e-9)
 
@@ -99,28 +126,63 @@ def test_cg_sense_solves_the_normal_equations():
     wanted = np.linalg.solve(
         matrix.conj().T @ matrix + 0.05 * np.eye(120), matrix.conj().T @ kspace.numpy().ravel()
     )
-    found = CgSense(regularisation=0.05, iterations=80)(kspace, mask, maps)
+    found = CgSense(regularisation=0.05, iterations=80).from_spectra(kspace, mask, maps)
     assert np.allclose(found.numpy().ravel(), wanted, atol=1e-8)
 
 
 def test_cg_sense_agrees_with_sigpy():
+    """Called as a user calls it: both have centred k-space, masks and images."""
     app = pytest.importorskip("sigpy.mri.app")
-    maps = coil_maps(4, (24, 20))
-    kspace = spectrum(smooth_images(1, 4, (24, 20)), AXES)
-    mask = (torch.rand(24, 20, generator=seeded()) < 0.5).double()
-    centred_maps = torch.fft.ifftshift(maps[0], AXES).numpy()  # sigpy's transform is centred in both domains
+    maps = coil_maps(4, (24, 21))
+    kspace = to_kspace(smooth_images(1, 4, (24, 21)), AXES)
+    mask = (torch.rand(24, 21, generator=seeded()) < 0.5).double()
     theirs = app.SenseRecon(
-        torch.fft.fftshift(kspace[0] * mask, AXES).numpy(),
-        torch.fft.fftshift(torch.from_numpy(centred_maps), AXES).numpy(),
-        lamda=0.05,
-        max_iter=60,
-        weights=torch.fft.fftshift(mask, AXES).numpy(),
-        show_pbar=False,
+        (kspace[0] * mask).numpy(), maps[0].numpy(), 0.05, weights=mask.numpy(), max_iter=60, show_pbar=False
     ).run()
-    # A centred transform is the plain one of the shifted image: turn the images before, and back.
-    turned = torch.fft.ifftshift(maps, AXES)
-    ours = CgSense(regularisation=0.05, iterations=60)(kspace, mask, turned)
-    assert np.allclose(torch.fft.fftshift(ours, AXES)[0, 0].numpy(), theirs, atol=1e-5)
+    ours = CgSense(regularisation=0.05, iterations=60)(kspace, mask, maps)
+    assert np.allclose(ours[0, 0].numpy(), theirs, atol=1e-5)
+
+
+class Centred:
+    """A reconstruction of a user's own, which asks another one."""
+
+    def __init__(self, recon):
+        self.recon, self.seen = recon, []
+        self.name, self.uses_maps, self.iterative = "own", recon.uses_maps, recon.iterative
+
+    def reference(self, images, maps):
+        return self.recon.reference(images, maps)
+
+    def __call__(self, kspace, mask, maps=None):
+        self.seen.append((kspace, mask))
+        return self.recon(kspace, mask, maps)
+
+
+@pytest.mark.parametrize("size", [(12, 10), (9, 14), (4, 5, 6)])
+@pytest.mark.parametrize("name", ["zero-filled", "cg-sense"])
+def test_ones_own_sees_centred_arrays_wherever_it_is_called(name, size):
+    """And the image is the one that the loop wants, at its place."""
+    own, maps, axes = Centred(precise(name)), coil_maps(3, size), space_axes(len(size))
+    images = maps * smooth_images(2, 1, size)
+    mask = (torch.rand(2, 1, *size, generator=seeded()) < 0.5).double()
+    own_way = reconstruct_spectra(own, spectrum(images, axes), fft_order(mask, len(size)), maps)
+    ((kspace, seen),) = own.seen
+    assert torch.equal(seen, mask)
+    assert torch.allclose(kspace, to_kspace(images, axes))
+    in_the_loop = reconstruct_spectra(own.recon, spectrum(images, axes), fft_order(mask, len(size)), maps)
+    assert torch.allclose(own_way, in_the_loop, atol=1e-9)
+
+
+def test_lines_stay_a_broadcast_view_when_they_are_shifted():
+    own = Centred(precise("zero-filled"))
+    spectra = spectrum(smooth_images(1, 1, SPACE), AXES)
+    lines = torch.arange(10.0).double().expand(1, 1, *SPACE)
+    reconstruct_spectra(own, spectra, lines)
+    (_, seen), *_ = own.seen
+    assert seen.stride(-2) == 0
+    assert torch.equal(seen[0, 0, 0], torch.arange(10.0).double().roll(5))
+    everything = torch.ones(()).double().expand(1, 1, *SPACE)
+    assert torch.allclose(reconstruct_spectra(own, spectra, everything), from_spectrum(spectra, AXES))
 
 
 def test_conjugate_gradients_take_each_equation_by_itself():
@@ -144,7 +206,7 @@ def saved_bytes(recon, kspace, maps):
 
     mask = torch.full((1, 1, *SPACE), 0.5, dtype=torch.float64, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-        recon(kspace, mask, maps)
+        recon.from_spectra(kspace, mask, maps)
     return total
 
 
@@ -160,13 +222,15 @@ def test_root_sum_of_squares():
     kspace = spectrum(smooth_images(2, 4, SPACE), AXES)
     mask = (torch.rand(SPACE, generator=seeded()) < 0.4).double()
     wanted = np.sqrt((np.abs(np.fft.ifft2(kspace.numpy() * mask.numpy(), norm="ortho")) ** 2).sum(1))
-    assert np.allclose(RootSumOfSquares()(kspace, mask)[:, 0].numpy(), wanted)
+    assert np.allclose(RootSumOfSquares().from_spectra(kspace, mask)[:, 0].numpy(), wanted)
 
 
 def test_sense_combines_coils():
     maps = coil_maps(4, SPACE)
     image = smooth_images(2, 1, SPACE)
-    assert torch.allclose(Sense()(spectrum(maps * image, AXES), torch.ones(SPACE).double(), maps), image)
+    assert torch.allclose(
+        Sense().from_spectra(spectrum(maps * image, AXES), torch.ones(SPACE).double(), maps), image
+    )
 
 
 def test_partial_fourier_takes_half_of_kspace_for_the_whole():
@@ -175,7 +239,7 @@ def test_partial_fourier_takes_half_of_kspace_for_the_whole():
     kspace = spectrum(images, AXES)
     mask = torch.zeros(SPACE, dtype=torch.float64)
     mask[0], mask[1:6], mask[6] = 1, 1, 1
-    found = PartialFourier(regularisation=1e-9, iterations=60)(kspace, mask)
+    found = PartialFourier(regularisation=1e-9, iterations=60).from_spectra(kspace, mask)
     assert torch.allclose(found, images, atol=1e-6)
     cut = kspace * mask
     assert torch.dist(found, images) < 1e-3 * torch.dist(torch.fft.ifft2(cut, norm="ortho"), images)
@@ -188,7 +252,7 @@ def test_partial_fourier_knows_a_smooth_phase():
     kspace = spectrum(images, AXES)
     mask = torch.zeros(48, 48, dtype=torch.float64)
     mask[:25], mask[-12:] = 1, 1  # a little more than half of the rows
-    found = PartialFourier(regularisation=1e-4, iterations=30)(kspace, mask)
+    found = PartialFourier(regularisation=1e-4, iterations=30).from_spectra(kspace, mask)
     filled = torch.fft.ifft2(kspace * mask, norm="ortho")
     assert torch.dist(found.abs(), images.abs()) < 0.5 * torch.dist(filled.abs(), images.abs())
 
@@ -199,8 +263,8 @@ def test_partial_fourier_with_coils():
     images = ((1 + smooth_images(1, 1, (48, 48), phase=False)) * torch.outer(across, across)).to(torch.complex128)
     mask = torch.zeros(48, 48, dtype=torch.float64)
     mask[[*range(-6, 7), *range(8, 24, 2)]] = 1  # every other row of one half
-    found = PartialFourier()(spectrum(maps * images, AXES), mask, maps)
-    without = CgSense()(spectrum(maps * images, AXES), mask, maps)
+    found = PartialFourier().from_spectra(spectrum(maps * images, AXES), mask, maps)
+    without = CgSense().from_spectra(spectrum(maps * images, AXES), mask, maps)
     assert torch.dist(found, images) < 0.7 * torch.dist(without, images)
 
 
@@ -209,13 +273,15 @@ def test_a_network_with_data_consistency_keeps_what_was_acquired():
     kspace = spectrum(smooth_images(2, 3, SPACE), AXES)  # three contrasts, one after the other
     mask = (torch.rand(2, 1, *SPACE, generator=seeded()) < 0.4).double()
     module = torch.nn.Conv2d(2, 2, 3, padding=1).double()
-    made, free = (spectrum(Network(module, consistent)(kspace, mask), AXES) for consistent in (True, False))
+    made, free = (
+        spectrum(Network(module, consistent).from_spectra(kspace, mask), AXES) for consistent in (True, False)
+    )
     assert torch.allclose(made * mask, kspace * mask)
     assert not torch.allclose(free * mask, kspace * mask, atol=1e-3)
 
 
 def test_the_scale_of_the_images_makes_no_difference():
-    kspace, mask = spectrum(smooth_images(1, 1, SPACE), AXES), torch.rand(SPACE, generator=seeded()).double()
+    kspace, mask = to_kspace(smooth_images(1, 1, SPACE), AXES), torch.rand(SPACE, generator=seeded()).double()
     module = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 3, padding=1), torch.nn.ReLU()).double()
     for recon in (Network(module), *(make() for make in RECONSTRUCTIONS.values())):
         with torch.no_grad():
@@ -234,7 +300,7 @@ def test_a_step_towards_the_data():
 def test_lines_need_no_transform_along_themselves():
     kspace = spectrum(smooth_images(1, 2, SPACE), AXES)
     lines = torch.rand(1, 1, 1, 10, generator=seeded()).expand(1, 1, *SPACE)
-    mixed, mask, axes = hybrid(kspace, lines)
+    mixed, mask, axes = to_hybrid_space(kspace, lines)
     assert (mask.shape, axes) == ((1, 1, 1, 10), (-1,))
     assert np.allclose(mixed.numpy(), np.fft.ifft(kspace.numpy(), axis=-2, norm="ortho"))
 
@@ -255,7 +321,7 @@ def test_settings_that_do_not_fit(arguments, sentence):
 
 
 def test_what_fills_in_is_known_by_name_as_well():
-    assert set(DIRECT) == {name for name, make in RECONSTRUCTIONS.items() if not make().fills_in}
+    assert set(DIRECT) == {name for name, make in RECONSTRUCTIONS.items() if not make().iterative}
 
 
 @pytest.mark.parametrize("size", [(33, 37), (34, 46), (33, 32)])
@@ -266,7 +332,7 @@ def test_sparsity_helps_whatever_the_size(size):
     mask = (torch.rand(size, generator=seeded()) < 0.5).double()
     mask[:4, :4] = mask[-4:, :4] = mask[:4, -4:] = mask[-4:, -4:] = 1
     filled = torch.fft.ifft2(kspace * mask, norm="ortho")
-    found = CompressedSensing(regularisation=0.005, iterations=30)(kspace, mask)
+    found = CompressedSensing(regularisation=0.005, iterations=30).from_spectra(kspace, mask)
     assert torch.dist(found, image) < 0.6 * torch.dist(filled, image)
 
 
@@ -282,4 +348,4 @@ def test_settings_that_no_reconstruction_can_have():
             make()
     kspace = spectrum(smooth_images(1, 1, SPACE), AXES)
     with pytest.raises(InputError, match="must return what it takes, real and imaginary parts of shape"):
-        Network(torch.nn.Conv2d(2, 1, 1).double())(kspace, torch.ones(SPACE).double())
+        Network(torch.nn.Conv2d(2, 1, 1).double()).from_spectra(kspace, torch.ones(SPACE).double())

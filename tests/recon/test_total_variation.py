@@ -5,9 +5,9 @@ import torch
 
 from helpers import seeded
 from promask.operators.finite_differences import (
+    denoise_total_variation,
     differences,
     differences_adjoint,
-    smooth_in_pieces,
     total_variation,
 )
 
@@ -50,27 +50,27 @@ def test_agrees_with_a_convex_solver(size):
     solution = cvxpy.Variable((count, 2))
     lengths = cvxpy.norm(cvxpy.hstack([each @ solution for each in matrix]), 2, axis=1)
     cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(solution - parts) / 2 + 0.4 * cvxpy.sum(lengths))).solve()
-    result = smooth_in_pieces(images, thresholds(0.4, axes=len(size)), iterations=2000)
+    result = denoise_total_variation(images, thresholds(0.4, axes=len(size)), iterations=2000)
     np.testing.assert_allclose(torch.view_as_real(result).reshape(count, 2).numpy(), solution.value, atol=1e-3)
 
 
 def test_few_iterations_come_close():
     images = noise(1, 1, 32, 32)
-    long, short = (smooth_in_pieces(images, thresholds(0.1), *count) for count in ([500], []))
+    long, short = (denoise_total_variation(images, thresholds(0.1), *count) for count in ([500], []))
     assert (short - long).norm() < 0.05 * (images - long).norm()
 
 
 def test_means_stay_and_large_thresholds_leave_nothing_else():
     images = noise(2, 1, 8, 8)
-    result = smooth_in_pieces(images, thresholds(0.3, 100.0), iterations=300)
+    result = denoise_total_variation(images, thresholds(0.3, 100.0), iterations=300)
     means = images.mean((-2, -1), keepdim=True)
     torch.testing.assert_close(result.mean((-2, -1), keepdim=True), means)
     torch.testing.assert_close(result[1:], means[1:].expand_as(result[1:]), atol=1e-4, rtol=0)
-    torch.testing.assert_close(smooth_in_pieces(images, thresholds(0.0, 0.0)), images)
+    torch.testing.assert_close(denoise_total_variation(images, thresholds(0.0, 0.0)), images)
 
 
 @pytest.mark.parametrize("size", [(4, 5), (3, 4, 2)])
 def test_gradient(size):
     images = noise(2, 1, *size).requires_grad_()
     limits = thresholds(0.2, 0.5, axes=len(size))
-    torch.autograd.gradcheck(lambda x: smooth_in_pieces(x, limits, 4), images)
+    torch.autograd.gradcheck(lambda x: denoise_total_variation(x, limits, 4), images)

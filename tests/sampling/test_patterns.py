@@ -1,7 +1,7 @@
 import pytest
 import torch
+from suites import check_pattern
 
-from helpers import check_pattern
 from promask.errors import InputError
 from promask.operators.fourier import fft_order
 from promask.sampling.pattern import Pattern

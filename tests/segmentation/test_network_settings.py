@@ -12,7 +12,7 @@ from torch import nn
 from promask import Config, learn
 from promask.data.arrays import from_images
 from promask.errors import InputError
-from promask.losses.segmentation import Segmentation, segmentation_by
+from promask.losses.segmentation import Segmentation, make_segmentation
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +73,13 @@ def test_what_is_asked_of_data_and_networks(network, tmp_path):
     two = from_images(np.stack([images, images], 1), labels)
     with pytest.raises(InputError, match="is for images with 1 channel, but those of the array have 2 channels"):
         learn(two, 4, network=network, **FEW)
-    with pytest.raises(InputError, match="is for images with 3 axes, but those of the array have 2: train one"):
+    with pytest.raises(
+        InputError, match="is for images with 3 axes, but those of the array have 2 axes: train one"
+    ):
         learn(data, 4, network=heart_network(dimensions=3), **FEW)
-    with pytest.raises(InputError, match="A segmentation needs a network: give one with --network FILE"):
+    with pytest.raises(InputError, match="A segmentation needs a network: give one with `network`"):
         learn(data, 4, task="segmentation")
-    with pytest.raises(InputError, match="A segmentation needs a network: give one with --network FILE"):
+    with pytest.raises(InputError, match="A segmentation needs a network: give one with `network`"):
         learn(data, 4, loss="segmentation")
     with pytest.raises(InputError, match="has no segmentation in it: leave out the task, or the loss"):
         learn(data, 4, task="segmentation", loss="mse", network=network)
@@ -92,7 +94,7 @@ def test_what_is_asked_of_data_and_networks(network, tmp_path):
     with pytest.raises(InputError, match="The loss segmentation must return a scalar tensor"):
         learn(data, 4, network=Segmentation(own_network(), lambda outputs, labels: outputs), **FEW)
     with pytest.raises(InputError, match="is not a file: train a network"):
-        segmentation_by(tmp_path / "nowhere.safetensors")
+        make_segmentation(tmp_path / "nowhere.safetensors")
 
 
 def test_a_network_may_look_on_while_a_mask_is_learned_for_images(data, network):
@@ -156,7 +158,7 @@ def test_weights_alone_cannot_be_asked(promask, data):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--task segmentation", "A segmentation needs a network: give one with --network FILE."),
+        ("--task segmentation", "A segmentation needs a network: give one with --network."),
         ("--finetune", "finetune needs a network"),
         ("--task segmentation --loss mse --network unet.safetensors", "has no segmentation in it"),
         ("--network nowhere.safetensors", "nowhere.safetensors is not a file: train a network"),

@@ -10,9 +10,9 @@ from promask.baselines.loupe import loupe
 from promask.baselines.problem import Problem
 from promask.baselines.searched import greedy, igs, igs_paper
 from promask.errors import InputError
-from promask.losses import networks_frozen
-from promask.losses.base import Task
-from promask.losses.image import ImageLoss as ImageTask
+from promask.losses import freeze_networks
+from promask.losses.base import Loss
+from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.pattern import Pattern
@@ -25,7 +25,7 @@ __all__ = [
     "baseline_mask",
     "check_available",
     "find_baseline",
-    "pattern_beside",
+    "matching_pattern",
 ]
 
 
@@ -89,15 +89,15 @@ def check_available(name: str) -> None:
         raise InputError(f"{name} masks need {BASELINES[name].needs}: pip install 'promask[{name}]'.")
 
 
-def pattern_beside(name: str, pattern: Pattern) -> Pattern | None:
+def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:
     """The pattern of a baseline beside a mask of this pattern: the same if it can have it, or lines for locations.
 
     Lines are along the last of two free axes. None if the baseline can be neither.
 
     >>> locations, lines = Pattern((4, 6), (0, 1)), Pattern((4, 6), (0,))
-    >>> pattern_beside("energy", lines) == lines, pattern_beside("equispaced", locations).free
+    >>> matching_pattern("energy", lines) == lines, matching_pattern("equispaced", locations).free
     (True, (1,))
-    >>> pattern_beside("radial", lines) is None
+    >>> matching_pattern("radial", lines) is None
     True
     """
     possible, count = find_baseline(name).free, len(pattern.free)
@@ -115,7 +115,7 @@ def baseline_mask(
     acceleration: float,
     seed: int = 0,
     centre: int | None = None,
-    task: Task | None = None,
+    task: Loss | None = None,
     recon: Reconstruction | None = None,
 ) -> Mask:
     """The mask of a baseline, (*space), centred, with exactly the budget, unless the baseline is not `exact`.
@@ -131,6 +131,6 @@ def baseline_mask(
         made_of = " or ".join(UNITS[free] for free in baseline.free)
         possible = " or ".join(f"{free}d" for free in baseline.free)
         raise InputError(f"{name} masks are made of {made_of}: choose the pattern {possible}.")
-    problem = Problem(pattern, acceleration, data, seed, centre, task or ImageTask("mse"), recon or ZeroFilled())
-    with networks_frozen(problem.task, problem.recon):
+    problem = Problem(pattern, acceleration, data, seed, centre, task or ImageLoss("mse"), recon or ZeroFilled())
+    with freeze_networks(problem.task, problem.recon):
         return pattern.expand(baseline.make(problem))

@@ -140,7 +140,7 @@ def _loss(
     """Of images up to about 1, as published: Adam's epsilon and the network know no other scale."""
     filled = zero_filled(batch.spectra / scale, pattern.expand(masks).unsqueeze(1))
     images = magnitude(filled) + network(filled)
-    return task.loss(batch.geometry.judged(images), batch.targets / scale)
+    return task.loss(batch.geometry.crop(images), batch.targets / scale)
 
 
 def _largest_value(samples: Samples) -> float:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from promask.losses.base import Task
-from promask.losses.image import ImageLoss as ImageTask
+from promask.losses.base import Loss
+from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.pattern import Pattern
@@ -23,7 +23,7 @@ class Problem:
     seed: int = 0
     centre: int | None = None
     """The width of the central block that is always acquired and counted; None: what the baseline itself has."""
-    task: Task = field(default_factory=lambda: ImageTask("mse"))
+    task: Loss = field(default_factory=lambda: ImageLoss("mse"))
     """What the images are for, for baselines that ask."""
     recon: Reconstruction = field(default_factory=ZeroFilled)
     """How images are reconstructed, for baselines that ask."""

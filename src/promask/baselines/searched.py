@@ -20,7 +20,7 @@ from promask.baselines.fixed import energy
 from promask.baselines.problem import Problem
 from promask.data.file_set import prepared
 from promask.data.sample_sets import Subset
-from promask.losses.base import Task
+from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import Samples
 from promask.problem.objective import Backpropagated, backpropagate
@@ -35,7 +35,7 @@ FEWEST = 8
 """Samples that are looked at however large they are."""
 
 
-def examples(data: SampleSet, most: int, task: Task, recon: Reconstruction = ZERO_FILLED) -> Samples:
+def examples(data: SampleSet, most: int, task: Loss, recon: Reconstruction = ZERO_FILLED) -> Samples:
     """At most so many samples, at equal distances, with what the task needs to know of them."""
     data = prepared(data)
     affordable = most * USUAL_SIZE // math.prod(data.shape)
@@ -44,7 +44,7 @@ def examples(data: SampleSet, most: int, task: Task, recon: Reconstruction = ZER
     return Samples.of_task(chosen, torch.device("cpu"), task, recon)
 
 
-def whole_gradient(units: UnitMask, samples: Samples, pattern: Pattern, task: Task) -> Backpropagated:
+def whole_gradient(units: UnitMask, samples: Samples, pattern: Pattern, task: Loss) -> Backpropagated:
     """The mean loss when all samples are reconstructed with these units, and dL/dm, centred, as a draw of one."""
     mask = fft_order(units, len(pattern.free)).to(samples.like.dtype)
     loss, gradient = torch.zeros((), dtype=mask.dtype), torch.zeros_like(mask)
@@ -73,7 +73,7 @@ def greedy(problem: Problem) -> UnitMask:
     return refined(energy(problem), problem.block(), samples, problem.pattern, problem.task)
 
 
-def refined(units: UnitMask, always: UnitMask, samples: Samples, pattern: Pattern, task: Task) -> UnitMask:
+def refined(units: UnitMask, always: UnitMask, samples: Samples, pattern: Pattern, task: Loss) -> UnitMask:
     """Other units, as many and centred, of which these samples have a lower loss, or the same ones."""
     fixed = always | pattern.padding()
     if (units | fixed).all() or not (units & ~fixed).any():

@@ -54,7 +54,7 @@ def check_address(scheduler: str) -> None:
         raise InputError("A cluster needs Dask, which is not installed: pip install 'promask[dask]'.")
 
 
-def completed(
+def map_unordered(
     scheduler: str,
     function: Callable[[Common, Argument], Result],
     arguments: Sequence[Argument],
@@ -68,7 +68,7 @@ def completed(
     and results are pickled on their way: a function should stand at the top of a module that all machines have.
     Members of an ensemble, say, would be learned by
 
-        for member, content in completed(scheduler, learned_member, range(members), opening): ...
+        for member, content in map_unordered(scheduler, learned_member, range(members), opening): ...
 
     A worker makes one call at a time, and PyTorch has as many threads in it as the worker has. What a worker was
     doing when it died is done by another one. An `InputError` of a call tells the worker's host; other errors come

@@ -118,7 +118,7 @@ def ready(values: Array, stack: Stack, reading: Reading) -> torch.Tensor:
     if stack.holds_kspace:
         tensor = _image_of(tensor, stack)
     if reading.kspace == "emulated":
-        tensor = stack.geometry.judged(tensor)
+        tensor = stack.geometry.crop(tensor)
         root = torch.linalg.vector_norm(tensor, dim=0, keepdim=True)
         tensor = root if stack.holds_kspace else tensor.abs()
     size = reading.wanted_size(tuple(tensor.shape[1:]))
@@ -142,7 +142,7 @@ def ready_label(label: Array, stack: Stack, reading: Reading) -> torch.Tensor:
         raise InputError(f"The labels of {stack.name} must be whole numbers.")
     tensor = as_tensor(label.astype(np.int32))
     if reading.kspace == "emulated":
-        tensor = stack.geometry.judged(tensor)
+        tensor = stack.geometry.crop(tensor)
     return fitted(tensor, reading.wanted_size(tuple(tensor.shape)))
 
 

@@ -24,7 +24,7 @@ from promask.evaluation.conventions import find_convention
 from promask.evaluation.evaluate import achieved_acceleration, evaluate, segmented
 from promask.evaluation.measures import METRICS, Measure, overlap_metrics
 from promask.evaluation.methods import Method
-from promask.losses import make_task
+from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
@@ -263,7 +263,7 @@ class Bench:
         """What is asked of a method."""
         data = self.learning
         pattern = cell.method.on(data.shape[1:], self.axis, data.geometry.extent)
-        task = make_task(cell.method.loss, self.segmentation)
+        task = make_loss(cell.method.loss, self.segmentation)
         named = cell.method.recon
         recon = self.recon if named is None else make_reconstruction(named)
         return Problem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)

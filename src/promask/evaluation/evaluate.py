@@ -16,11 +16,11 @@ from promask.data.sensitivities import calibrated
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.conventions import Measured, find_convention
-from promask.losses import networks_frozen
-from promask.losses.segmentation import Segmentation, frozen, segmentation_by
+from promask.losses import freeze_networks
+from promask.losses.segmentation import Segmentation, freeze, make_segmentation
 from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
 from promask.recon import make_reconstruction
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.segmentation.network import SegmentationNetwork
 from promask.segmentation.overlap import Overlap, overlap_of
@@ -147,8 +147,8 @@ def reconstruct(
     """Reconstructed magnitude images and their fully sampled targets, the part of them that is judged."""
     found = acquired([data[index] for index in indices], recon)
     weights = fft_order(mask, mask.ndim).to(found.images.real.dtype)
-    with networks_frozen(recon=recon):
-        made = recon(spectrum(found.images, space_axes(mask.ndim)), weights, found.maps)
+    with freeze_networks(recon=recon):
+        made = reconstruct_spectra(recon, spectrum(found.images, space_axes(mask.ndim)), weights, found.maps)
     return _judged(made, data), _judged(recon.reference(found.clean, found.maps), data)
 
 
@@ -160,7 +160,7 @@ def full_images(data: SampleSet, indices: range, recon: Reconstruction = ZERO_FI
 
 def measurable(network: str | Path | SegmentationNetwork | Segmentation) -> Segmentation:
     """The task of a network, which is a file or an object; its classes must be known."""
-    task = segmentation_by(network)
+    task = make_segmentation(network)
     if task.classes is None:
         raise InputError("To be measured, a network needs classes: give Segmentation the classes of its outputs.")
     return task
@@ -174,7 +174,7 @@ def segmented(
     assert classes is not None
     found = []
     for indices in _chunks(data):
-        labels = torch.stack([data.geometry.judged(classes.label(data[index])) for index in indices])
+        labels = torch.stack([data.geometry.crop(classes.label(data[index])) for index in indices])
         found.append(overlap_of(outputs(task, seen(mask, data, indices, recon)), labels, classes))
     return Overlap(torch.cat([each.dice for each in found]), torch.cat([each.iou for each in found]))
 
@@ -186,7 +186,7 @@ def seen(mask: Mask | None, data: SampleSet, indices: range, recon: Reconstructi
 
 def outputs(task: Segmentation, images: Targets) -> Logits:
     """What the network of a task makes of magnitude images, in evaluation mode; it is as it was afterwards."""
-    with frozen(task.network), torch.no_grad():
+    with freeze(task.network), torch.no_grad():
         return task.outputs(images).cpu()
 
 
@@ -225,5 +225,5 @@ def _known(mean: torch.Tensor) -> float | None:
 
 
 def _judged(images: AnyArray, data: SampleSet) -> Targets:
-    part = data.geometry.judged(images)
+    part = data.geometry.crop(images)
     return magnitude(part) if part.is_complex() else part.abs()

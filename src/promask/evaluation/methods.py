@@ -226,7 +226,7 @@ def parse_methods(
     kind = find_purpose(purpose)
     if loss is not None and loss not in kind.losses:
         raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(kind.losses)}.")
-    usual = USUAL_IF_FILLED_IN if recon.fills_in and purpose == RECONSTRUCTION else kind.usual_methods
+    usual = USUAL_IF_FILLED_IN if recon.iterative and purpose == RECONSTRUCTION else kind.usual_methods
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
     methods = [Method.parse(text, loss, purpose, recon.name) for text in texts or usual]

@@ -162,7 +162,7 @@ def completed_on_cluster(
     """Complete all cells, and give each of them when it is done; workers open the data themselves."""
     begun = [store.begun(cell) for cell in cells]
     opening = SameBench(open_bench, described(bench))
-    with closing(cluster.completed(scheduler, finished, begun, opening)) as answers:
+    with closing(cluster.map_unordered(scheduler, finished, begun, opening)) as answers:
         for before, after in answers:
             store.save(after, with_mask=before.mask is None)
             yield after.cell

@@ -75,7 +75,7 @@ def middle_image(task: Segmentation, data: SampleSet) -> int:
     assert task.classes is not None
     classes, areas = task.classes, []
     for index in range(len(data)):
-        label = data.geometry.judged(task.classes.label(data[index]))
+        label = data.geometry.crop(task.classes.label(data[index]))
         areas.append(classes.regions(label[None]).flatten(2).sum(2)[0])
     held = torch.stack(areas)
     several = (held > 0).sum(1)
@@ -91,7 +91,7 @@ def outlined(
     """The first channel of an image, what is there, and what the network finds; of a volume, the fullest plane."""
     assert task.classes is not None
     images = seen(mask, data, range(index, index + 1), recon)
-    labels = data.geometry.judged(task.classes.label(data[index]))[None]
+    labels = data.geometry.crop(task.classes.label(data[index]))[None]
     logits = outputs(task, images)
     image = images[0, 0]
     truth, found = task.classes.regions(labels)[0], task.classes.predicted(logits)[0]

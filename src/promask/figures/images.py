@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from promask.baselines import BASELINES, baseline_mask, pattern_beside
+from promask.baselines import BASELINES, baseline_mask, matching_pattern
 from promask.data.file_set import OnFile, prepared
 from promask.data.reading import Reading
 from promask.data.sample_sets import OTHER_PART, choose_part
@@ -175,7 +175,7 @@ def _pattern(word: str, data: SampleSet, beside: Run | None) -> Pattern:
             count = FREE_AXES[asked]
             axes = own.free[-count:] if count <= len(own.free) else None
             return Pattern.named(asked, shape, axes, extent)
-        if fitting := pattern_beside(name, own):
+        if fitting := matching_pattern(name, own):
             return fitting
     return Pattern.named(asked or BASELINES[name].usual, shape, None, extent)
 

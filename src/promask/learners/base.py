@@ -8,7 +8,7 @@ import torch
 
 from promask.problem.finetuning import Finetuning
 from promask.problem.problem import Problem
-from promask.types import Units, fitting
+from promask.types import Units, restore_tensor
 
 
 @dataclass
@@ -86,7 +86,7 @@ class State:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a snapshot; one that does not fit is a ValueError, a LookupError or a TypeError."""
-        self.theta = fitting(state["theta"], self.theta)
+        self.theta = restore_tensor(state["theta"], self.theta)
         if not ((self.theta >= 0) & (self.theta <= 1)).all():
             raise ValueError("The probabilities of the state are not between 0 and 1.")
         self.restore_memory(state["memory"])

@@ -22,7 +22,7 @@ from promask.problem.problem import Problem
 from promask.sampling import schedules
 from promask.sampling.gains import Gains
 from promask.sampling.projection import nth_largest
-from promask.sampling.straight_through import bernoulli, pass_over
+from promask.sampling.straight_through import bernoulli, skip_random_numbers
 from promask.types import Spectra, UnitDraws, Units
 
 TEMPERATURES = (2.0, 0.1)
@@ -73,7 +73,7 @@ class GainEvidence:
     def skip(self, count: int) -> None:
         """Without the numbers that undecided units would take."""
         undecided = int(((self.theta > 0) & (self.theta < 1)).sum())
-        pass_over(count * undecided, self.theta, self.noise)
+        skip_random_numbers(count * undecided, self.theta, self.noise)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Evidence for the gains."""

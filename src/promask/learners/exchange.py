@@ -16,16 +16,16 @@ from torch import Tensor
 
 from promask.learners.base import Description
 from promask.learners.gradient import Evidence, GradientLearner
-from promask.losses.base import Task
-from promask.operators.encoding import Encoding, hybrid, over_coils
+from promask.losses.base import Loss
+from promask.operators.encoding import Encoding, to_hybrid_space, coil_product
 from promask.operators.fourier import fft_order
 from promask.problem.objective import Backpropagated, Differentiate, backpropagate
 from promask.problem.problem import Problem
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling import schedules
 from promask.sampling.pattern import Pattern
-from promask.types import Batch, Spectra, UnitDraws, Units, fitting
+from promask.types import Batch, Spectra, UnitDraws, Units, restore_tensor
 
 MISSING = 0.05
 """The share of the members that an image does without."""
@@ -41,25 +41,25 @@ def insert(
     masks: UnitDraws,
     batch: Batch,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     recon: Reconstruction = ZERO_FILLED,
     weights: Sequence[Tensor] = (),
 ) -> Backpropagated:
     """Reconstruct as above, and estimate how the loss would change if missing units were put into the image.
 
-    A reconstruction that fills in trusts an acquired sample entirely, and its derivative at a weight of 0 says
+    An iterative reconstruction trusts an acquired sample entirely, and its derivative at a weight of 0 says
     little about a weight of 1. But it is known what the samples would be, and so, to second order, what comes of
     changing the image by them: the slope s along this change, and a curvature c in proportion to their energy e,
     such that the best weight is 1 for all missing units together. L(1) - L(0) = s + c e / 2.
     """
     on_grid = pattern.expand(masks).unsqueeze(1)
     with torch.set_grad_enabled(bool(weights)):
-        made = recon(batch.spectra, on_grid, batch.maps)
+        made = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
     combined = batch.maps is None and made.shape[1] != batch.spectra.shape[1]
     if combined or not made.is_complex():  # in a way that has no way back
         return backpropagate(masks, batch, pattern, task, recon, weights)
     images = made.detach().requires_grad_()
-    loss = task(batch.geometry.judged(images), batch) * len(masks)
+    loss = task(batch.geometry.crop(images), batch) * len(masks)
     of_images, *of_weights = torch.autograd.grad(
         loss, (images, *weights), allow_unused=True, materialize_grads=True
     )
@@ -67,11 +67,11 @@ def insert(
         through = torch.autograd.grad(made, tuple(weights), of_images, allow_unused=True, materialize_grads=True)
         of_weights = [direct + indirect for direct, indirect in zip(of_weights, through, strict=True)]
     with torch.no_grad():
-        kspace, _, axes = hybrid(batch.spectra, on_grid)
+        kspace, _, axes = to_hybrid_space(batch.spectra, on_grid)
         encoding = Encoding(batch.maps, axes)
         missed = encoding(made.detach()).neg_().add_(kspace)
         slopes, energies = (
-            pattern.total(over_coils(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
+            pattern.total(coil_product(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
         )
         covered = fft_order(~pattern.padding(), len(pattern.free)).to(masks.device)
         missing = ((masks == 0) & covered).to(slopes.dtype)
@@ -180,9 +180,9 @@ class ExchangeEvidence:
 
     def resume(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a state."""
-        self.members = fitting(state["members"], self.members)
-        self.worths = fitting(state["sums"], self.worths)
-        self.counts = fitting(state["counts"], self.counts)
+        self.members = restore_tensor(state["members"], self.members)
+        self.worths = restore_tensor(state["sums"], self.worths)
+        self.counts = restore_tensor(state["counts"], self.counts)
 
     @property
     def _worth(self) -> Units:

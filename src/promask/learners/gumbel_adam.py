@@ -12,8 +12,8 @@ from promask.learners.gradient import Evidence, GradientLearner
 from promask.problem.problem import Problem
 from promask.sampling import schedules
 from promask.sampling.projection import nth_largest
-from promask.sampling.straight_through import Draws, StraightThroughGumbel, logistic_noise, pass_over
-from promask.types import Spectra, UnitDraws, Units, fitting
+from promask.sampling.straight_through import Draws, StraightThroughGumbel, logistic_noise, skip_random_numbers
+from promask.types import Spectra, UnitDraws, Units, restore_tensor
 
 EPSILON = 1e-8
 """Of Adam, as published: units move at the same speed, whatever they are worth, unless their gradient is small
@@ -66,7 +66,7 @@ class GumbelEvidence:
 
     def skip(self, count: int) -> None:
         """Without the numbers that the noise would take."""
-        pass_over(count * self.theta.numel(), self.theta, self.noise)
+        skip_random_numbers(count * self.theta.numel(), self.theta, self.noise)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """dL/dm times d(soft mask)/dtheta, summed over the masks."""
@@ -96,7 +96,7 @@ class GumbelEvidence:
         """Go on from a state."""
         if state:
             like = {"step": torch.zeros(()), "exp_avg": self.theta, "exp_avg_sq": self.theta}
-            self.adam.state[self.theta] = {name: fitting(state[name], each).clone() for name, each in like.items()}
+            self.adam.state[self.theta] = {name: restore_tensor(state[name], each).clone() for name, each in like.items()}
 
     def _warn_of_scale(self, gradient: Units) -> None:
         """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or

@@ -24,9 +24,10 @@ from promask.operators.fourier import fft_order
 from promask.problem.microbatches import not_finite
 from promask.problem.objective import backpropagate
 from promask.problem.problem import Problem
+from promask.recon.base import reconstruct_spectra
 from promask.sampling.projection import constrain, nth_largest
 from promask.sampling.pattern import Pattern
-from promask.types import UnitMask, Units, fitting
+from promask.types import UnitMask, Units, restore_tensor
 
 Weights = Float[Tensor, " maps"]
 
@@ -72,8 +73,8 @@ class RaceState(State):
     def restore_memory(self, memory: Mapping[str, Any]) -> None:
         """Go on from there."""
         count = len(memory["candidates"])
-        self.candidates = fitting(memory["candidates"], self.candidates[:count])
-        self.totals, self.seen = fitting(memory["totals"], self.totals[:count]), int(memory["seen"])
+        self.candidates = restore_tensor(memory["candidates"], self.candidates[:count])
+        self.totals, self.seen = restore_tensor(memory["totals"], self.totals[:count]), int(memory["seen"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +146,7 @@ def _losses(masks: list[Units], problem: Problem, images: Tensor) -> Tensor:
     totals = torch.zeros(len(masks), dtype=torch.float64)
     for piece in problem.images.shared_pieces(images):
         for place, mask in enumerate(on_grid):
-            made = piece.geometry.judged(problem.recon(piece.spectra, mask, piece.maps))
+            made = piece.geometry.crop(reconstruct_spectra(problem.recon, piece.spectra, mask, piece.maps))
             totals[place] += float(problem.loss(made, piece)) * len(piece.targets)
     problem.group.sum(totals)
     return totals

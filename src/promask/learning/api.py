@@ -31,14 +31,14 @@ from promask.learning.records import (
 )
 from promask.learning.run import Run
 from promask.learning.selection import search
-from promask.losses import make_task, segmentation_in
-from promask.losses.base import Task
-from promask.losses.segmentation import SEGMENTATION, Segmentation, segmentation_by
+from promask.losses import find_segmentation, make_loss
+from promask.losses.base import Loss
+from promask.losses.segmentation import SEGMENTATION, Segmentation, make_segmentation
 from promask.problem.parallel import ALONE, Group
 from promask.recon import make_reconstruction, settings_of
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
-from promask.types import Loss
+from promask.types import LossFunction
 
 
 def learn(
@@ -46,9 +46,9 @@ def learn(
     acceleration: float,
     *,
     preset: str = "default",
-    loss: str | Loss | None = None,
+    loss: str | LossFunction | None = None,
     network: str | Path | nn.Module | Segmentation | None = None,
-    task: str | Task | None = None,
+    task: str | Loss | None = None,
     recon: str | Reconstruction = "zero-filled",
     init: Any = None,
     on_step: OnStep | None = None,
@@ -83,11 +83,11 @@ def learn(
     task = _task(loss, network, task)
     if init is not None:
         settings["init"] = str(init) if isinstance(init, str | Path) else "given"
-    segmentation = segmentation_in(task)
+    segmentation = find_segmentation(task)
     if network is not None or segmentation is not None:
         settings["network"] = str(network) if isinstance(network, str | Path) else "given"
-    name, fills_in = (recon, None) if isinstance(recon, str) else (recon.name, recon.fills_in)
-    config = Config.preset(preset, fills_in, acceleration=acceleration, loss=task.name, recon=name, **settings)
+    name, iterative = (recon, None) if isinstance(recon, str) else (recon.name, recon.iterative)
+    config = Config.preset(preset, iterative, acceleration=acceleration, loss=task.name, recon=name, **settings)
     recon = make_reconstruction(recon, config.iterations, config.regularisation)
     opening = Opening(data, config, task, recon, config.init if init is None else init)
     if scheduler is not None:
@@ -141,17 +141,17 @@ def learn(
 
 
 def _task(
-    loss: str | Loss | None, network: str | Path | nn.Module | Segmentation | None, task: str | Task | None
-) -> Task:
+    loss: str | LossFunction | None, network: str | Path | nn.Module | Segmentation | None, task: str | Loss | None
+) -> Loss:
     if task is not None and not isinstance(task, str):
         if loss is not None or network is not None:
             raise InputError("A task has its loss and its network: leave them out, or the task.")
         return task
-    segmentation = None if network is None else segmentation_by(network)
+    segmentation = None if network is None else make_segmentation(network)
     if segmentation is not None and loss is not None and not isinstance(loss, str):
         raise InputError("A loss of your own on the outputs of a network is part of promask.losses.Segmentation.")
     for_network = task == SEGMENTATION or (task is None and segmentation is not None)
-    return make_task(loss or (SEGMENTATION if for_network else "mse"), segmentation)
+    return make_loss(loss or (SEGMENTATION if for_network else "mse"), segmentation)
 
 
 def _check_cluster(scheduler: str, config: Config, group: Group) -> None:

@@ -195,7 +195,7 @@ class Config(Reading):
             )
 
     @staticmethod
-    def preset(name: str, fills_in: bool | None = None, **settings: Any) -> "Config":
+    def preset(name: str, iterative: bool | None = None, **settings: Any) -> "Config":
         """A preset, with the given settings instead of its own.
 
         The task is a segmentation if the loss is, or if there is a network and no loss. Whether the reconstruction
@@ -204,9 +204,9 @@ class Config(Reading):
         if name not in PRESETS:
             raise InputError(f"Unknown preset {name!r}: choose one of {', '.join(PRESETS)}.")
         usual = dict(PRESETS[name])
-        if fills_in is None:
-            fills_in = settings.get("recon", DIRECT[0]) not in DIRECT
-        if name == "default" and fills_in:
+        if iterative is None:
+            iterative = settings.get("recon", DIRECT[0]) not in DIRECT
+        if name == "default" and iterative:
             usual |= FOR_FILLING_IN if settings.get("rule", EXCHANGE) == EXCHANGE else {}
         loss = settings.get("loss", SEGMENTATION if settings.get("network") else "")
         if names_segmentation(str(loss)):

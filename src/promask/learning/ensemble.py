@@ -12,8 +12,8 @@ from promask.learning.checkpoint import Checkpointer, packed, unpacked
 from promask.learning.hooks import OnStep, Progress, TrajectoryRecorder
 from promask.learning.loop import Hook, optimise
 from promask.learning.setup import Setup
-from promask.losses import networks_frozen
-from promask.losses.base import Task
+from promask.losses import freeze_networks
+from promask.losses.base import Loss
 from promask.operators.fourier import centred
 from promask.problem.parallel import Group
 from promask.problem.problem import Problem
@@ -22,7 +22,7 @@ from promask.types import Units
 
 Member = tuple[Units, History]
 """The probabilities of a member, in FFT order, and its history."""
-Elsewhere = Callable[[Task, Checkpointer], list[Member]]
+Elsewhere = Callable[[Loss, Checkpointer], list[Member]]
 """Learns all members in other processes."""
 
 
@@ -89,7 +89,7 @@ class OnCluster:
     on_step: OnStep | None = None
     """Told when a member is done."""
 
-    def __call__(self, task: Task, checkpointer: Checkpointer) -> list[Member]:
+    def __call__(self, task: Loss, checkpointer: Checkpointer) -> list[Member]:
         """The members in their order; those that are known to be finished are not learned again."""
         config = self.setup.config
         known = {member: checkpointer.load(member) for member in range(config.members)}
@@ -123,7 +123,7 @@ def learn_member(prepared: Any, member: int) -> bytes:
     """In a worker: the last state of a member, and what was recorded of the first one."""
     problem, learner, early_stopping = prepared.problem, prepared.learner, prepared.early_stopping
     recorder = TrajectoryRecorder(problem)
-    with networks_frozen(problem.loss, problem.recon):
+    with freeze_networks(problem.loss, problem.recon):
         state = optimise(problem, learner, member, (early_stopping, recorder))
     return packed({"member": state.snapshot()(), "recorder": recorder.state() if member == 0 else None})
 

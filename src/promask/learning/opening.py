@@ -13,8 +13,8 @@ from promask.data.sources import load
 from promask.errors import InputError
 from promask.learning.checkpoint import Clock
 from promask.learning.config import Config
-from promask.losses import segmentation_in
-from promask.losses.base import Task
+from promask.losses import find_segmentation
+from promask.losses.base import Loss
 from promask.problem.batches import Samples
 from promask.problem.initial import Start, starting_probabilities
 from promask.problem.parallel import ALONE, Group, own_device
@@ -37,7 +37,7 @@ class Opened:
     config: Config
     """With how the data were read."""
     pattern: Pattern
-    task: Task
+    task: Loss
     samples: Samples
     judges: Samples
     """The same, or, where a network judges, others."""
@@ -57,7 +57,7 @@ class Opening:
 
     data: Any
     config: Config
-    task: Task
+    task: Loss
     recon: Reconstruction
     init: Any
 
@@ -74,7 +74,7 @@ class Opening:
 
         with group.first_before_others():
             chosen = calibrated(prepared(chosen, on_file), recon, on_file)
-        segmentation = segmentation_in(self.task)
+        segmentation = find_segmentation(self.task)
         if segmentation is not None:
             segmentation.check(chosen, channels_seen(chosen, recon))
         learning, validation = _to_learn_from(chosen, self.task)
@@ -85,7 +85,7 @@ class Opening:
         return Opened(whole, chosen, part, config, pattern, self.task, samples, judges, start, clock)
 
 
-def _to_learn_from(data: SampleSet, task: Task) -> tuple[SampleSet, SampleSet | None]:
+def _to_learn_from(data: SampleSet, task: Loss) -> tuple[SampleSet, SampleSet | None]:
     """The samples to learn from, and, where a network judges, others that decide whether what was learned is kept.
 
     They are other patients, and the same that said when to stop training the network.

@@ -19,15 +19,15 @@ from promask.learning.checkpoint import Keeper
 from promask.learning.config import EXCHANGE, PRESETS, Config
 from promask.learning.ensemble import Elsewhere, Ensemble, optimise_members
 from promask.learning.history import OnStep
-from promask.losses import networks_frozen, segmentation_in, with_network
-from promask.losses.base import Task
-from promask.losses.image import ImageLoss as ImageTask
-from promask.losses.weighted_sum import Mixture
+from promask.losses import find_segmentation, freeze_networks, replace_network
+from promask.losses.base import Loss
+from promask.losses.image import ImageLoss
+from promask.losses.weighted_sum import WeightedSum
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import Samples
 from promask.problem.initial import Start, starting_probabilities
 from promask.problem.objective import Finetuning
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.distribution import MaskDistribution
@@ -59,13 +59,13 @@ def best_units(values: Units | UnitMask, pattern: Pattern, budget: int, centre: 
 
 
 @torch.no_grad()
-def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, task: Task, most: int = LOOKED_AT) -> float:
+def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, task: Loss, most: int = LOOKED_AT) -> float:
     """The mean loss of some of the samples, at equal distances, reconstructed with the same units."""
     mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
     chosen = samples.some(most)
     total = torch.zeros((), dtype=torch.float64)
     for piece in samples.shared_pieces(chosen):
-        images = piece.geometry.judged(samples.recon(piece.spectra, mask, piece.maps))
+        images = piece.geometry.crop(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
         total += float(task(images, piece)) * len(piece.targets)
     samples.group.add_up(total)
     return float(total) / len(chosen)
@@ -96,7 +96,7 @@ def search(
     samples: Samples,
     judges: Samples,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     config: Config,
     start: Start,
     on_step: OnStep | None = None,
@@ -111,15 +111,15 @@ def search(
     plain = plain_masks(samples, pattern, budget, config.centre)
     recon = samples.recon
     finetuning = _finetuning(task, recon, config)
-    with networks_frozen(task, recon):
-        if isinstance(task, Mixture):
-            units = [mean_loss(plain["energy"], samples, pattern, term.task) for term in task.terms]
-            task = task.in_units_of(units)
+    with freeze_networks(task, recon):
+        if isinstance(task, WeightedSum):
+            units = [mean_loss(plain["energy"], samples, pattern, term.loss) for term in task.terms]
+            task = task.scaled_by(units)
         tuned, with_tuned = task, recon
         if finetuning is not None and isinstance(recon, Network):
             with_tuned = replace(recon, module=finetuning.network)
         elif finetuning is not None:
-            tuned = with_network(task, finetuning.network)
+            tuned = replace_network(task, finetuning.network)
         learning = samples.with_recon(with_tuned)
         ensemble = optimise_members(
             learning, pattern, tuned, config, start, on_step, finetuning, keeper, elsewhere
@@ -135,16 +135,16 @@ def search(
                 of_member = replace(distribution, probabilities=_result(theta, dimensions))
                 learned[f"member {number}"] = of_member
                 masks[f"member {number}"] = pattern.restrict(of_member.mode())
-        if segmentation_in(task) is not None:
+        if find_segmentation(task) is not None:
             masks["mse"] = _for_images(samples, pattern, config)
-        elif recon.fills_in:
+        elif recon.iterative:
             masks[ZeroFilled.name] = _for_images(samples.with_recon(ZeroFilled()), pattern, config)
-        learned_for_more = segmentation_in(task) is not None or recon.fills_in
+        learned_for_more = find_segmentation(task) is not None or recon.iterative
         if learned_for_more and config.init not in ("energy", "uniform"):
             given = centred(start(generator(config.seed, 0, "start")), dimensions)
             masks["start"] = best_units(given, pattern, budget, config.centre)
         ways = [(tuned, with_tuned), (task, recon)] if finetuning is not None else [(task, recon)]
-        most = JUDGES if task.needs_labels else FEWER if recon.fills_in else LOOKED_AT
+        most = JUDGES if task.needs_labels else FEWER if recon.iterative else LOOKED_AT
         losses = {
             (name, place): mean_loss(units, judges.with_recon(by), pattern, each, most)
             for place, (each, by) in enumerate(ways)
@@ -177,14 +177,14 @@ def _for_images(samples: Samples, pattern: Pattern, config: Config) -> UnitMask:
     }
     for_images = replace(config, **usual)
     start = starting_probabilities("energy", samples, pattern)
-    ensemble = optimise_members(samples, pattern, ImageTask("mse"), for_images, start)
+    ensemble = optimise_members(samples, pattern, ImageLoss("mse"), for_images, start)
     probabilities = _result(ensemble.probabilities, len(pattern.free))
     return pattern.restrict(MaskDistribution(probabilities, pattern, pattern.budget(config.acceleration)).mode())
 
 
-def _finetuning(task: Task, recon: Reconstruction, config: Config) -> Finetuning | None:
+def _finetuning(task: Loss, recon: Reconstruction, config: Config) -> Finetuning | None:
     """A copy of the network that is trained on, if that was asked for: the one that reconstructs comes first."""
-    segmentation = segmentation_in(task)
+    segmentation = find_segmentation(task)
     network = recon.module if isinstance(recon, Network) else segmentation.network if segmentation else None
     return Finetuning(copy.deepcopy(network), config.network_rate) if config.finetune and network else None
 

@@ -1,4 +1,4 @@
-"""What the loop asks of a task."""
+"""The contract of a loss."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -9,8 +9,11 @@ from promask.types import AnyImages, Batch, Label, Sample, Scalar
 
 
 @runtime_checkable
-class Task(Protocol):
-    """What the reconstructed images are for, as a loss: a mean over the images."""
+class Loss(Protocol):
+    """What the reconstructed images are for, as a number: the contract of every loss, also of your own.
+
+    A loss that compares complex images says so by an attribute `needs_phase = True`.
+    """
 
     @property
     def name(self) -> str:
@@ -21,19 +24,34 @@ class Task(Protocol):
         """Whether batches must hold labels."""
 
     def label(self, sample: Sample) -> Label:
-        """The label of a sample as the task wants it."""
+        """Return the label of a sample as the loss wants it.
+
+        Args:
+            sample: A sample of the data set.
+
+        Returns:
+            Whole numbers, (*space).
+        """
 
     def __call__(self, images: AnyImages, batch: Batch, /) -> Scalar:
-        """The loss of the reconstructed images of a batch."""
+        """Compute the loss of the reconstructed images of a batch.
+
+        Args:
+            images: (batch, channel, *space), real or complex.
+            batch: The fully sampled targets, and the labels if the loss needs them.
+
+        Returns:
+            A scalar, a mean over the images.
+        """
 
 
-def needs_phase(task: Task) -> bool:
-    """Whether the targets of batches must be complex: a task that needs them says so by `needs_phase`."""
-    return bool(getattr(task, "needs_phase", False))
+def needs_phase(loss: Loss) -> bool:
+    """Whether the targets of batches must be complex."""
+    return bool(getattr(loss, "needs_phase", False))
 
 
-def checked(value: Any, name: str) -> Scalar:
-    """What a loss of a user's own returned: a scalar that depends on the images."""
+def check_scalar(value: Any, name: str) -> Scalar:
+    """What a loss function of a user's own returned: a scalar that depends on the images."""
     is_scalar = isinstance(value, torch.Tensor) and value.ndim == 0
     if not is_scalar or (torch.is_grad_enabled() and not value.requires_grad):
         raise InputError(f"The loss {name} must return a scalar tensor that depends on its first argument.")

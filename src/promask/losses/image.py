@@ -1,14 +1,14 @@
-"""The task of the paper's section 4.3: a magnitude image like the fully sampled one."""
+"""Losses of images: the paper's section 4.3, where magnitude images should be like the fully sampled ones."""
 
 from collections.abc import Mapping
 
 import torch
 
 from promask.errors import InputError
-from promask.losses.base import checked
+from promask.losses.base import check_scalar
 from promask.losses.metrics import structural_similarity, to_target_range
 from promask.operators.fourier import magnitude, real_product
-from promask.types import AnyImages, Batch, Images, Label, Loss, Sample, Scalar
+from promask.types import AnyImages, Batch, Images, Label, LossFunction, Sample, Scalar
 
 
 def mse(images: Images, targets: Images) -> Scalar:
@@ -37,23 +37,27 @@ def complex_l1(images: AnyImages, targets: AnyImages) -> Scalar:
     return magnitude(images - targets).mean()
 
 
-LOSSES: Mapping[str, Loss] = {"mse": mse, "l1": l1, "ssim": ssim}
+LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim}
 """Of magnitude images."""
-COMPLEX_LOSSES: Mapping[str, Loss] = {"complex-mse": complex_mse, "complex-l1": complex_l1}
+COMPLEX_LOSSES: Mapping[str, LossFunction] = {"complex-mse": complex_mse, "complex-l1": complex_l1}
 """Of complex images."""
 
 
 class ImageLoss:
-    """A loss of images: `mse`, `l1` or `ssim` of magnitudes, `complex-mse` or `complex-l1`, or any differentiable
-    callable, on magnitude images or, with `phase`, on complex ones.
+    """A loss of reconstructed and fully sampled images.
 
     >>> ImageLoss("l1").name, ImageLoss(torch.nn.HuberLoss()).name
     ('l1', 'HuberLoss')
+
+    Args:
+        loss: `mse`, `l1` or `ssim` of magnitudes, `complex-mse` or `complex-l1`; or any differentiable function of
+            images and targets, (batch, channel, *space) both, which returns a scalar, a mean over the images.
+        phase: Whether a function of your own takes complex images instead of magnitudes.
     """
 
     needs_labels = False
 
-    def __init__(self, loss: str | Loss, phase: bool = False) -> None:
+    def __init__(self, loss: str | LossFunction, phase: bool = False) -> None:
         known = {**LOSSES, **COMPLEX_LOSSES}
         if isinstance(loss, str):
             if loss not in known:
@@ -64,11 +68,11 @@ class ImageLoss:
         self.needs_phase = phase or loss in COMPLEX_LOSSES
 
     def label(self, sample: Sample) -> Label:
-        """None is needed."""
+        """No label is needed."""
         raise NotImplementedError
 
     def __call__(self, images: AnyImages, batch: Batch) -> Scalar:
         """The loss of the reconstructed images of a batch."""
         if self.needs_phase:
-            return checked(self.loss(images, batch.targets), self.name)
-        return checked(self.loss(magnitude(images), batch.targets.abs()), self.name)
+            return check_scalar(self.loss(images, batch.targets), self.name)
+        return check_scalar(self.loss(magnitude(images), batch.targets.abs()), self.name)

@@ -1,8 +1,6 @@
-"""The scanner as a linear operator: from an image to the k-space of every coil, and back.
+"""The scanner as a linear operator, E = F S, with its adjoint; steps and solvers that use it.
 
-One step towards the data: what was acquired replaces, in part or as a whole, what an image says about it.
-
-The method of conjugate gradients (Hestenes and Stiefel 1952), for a batch of equations at once.
+Conjugate gradients are those of Hestenes and Stiefel (1952), for a batch of equations at once.
 """
 
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from promask.operators.fourier import from_spectrum, real_product, space_axes, spectrum
+from promask.operators.fourier import collapse_constant_axes, from_spectrum, real_product, space_axes, spectrum
 from promask.types import AnyImages, CoilImages, ComplexImages, KspaceMask, Maps, Spectra
 
 
@@ -48,13 +46,13 @@ class Encoding:
         return self.adjoint(self(images).mul_(mask))
 
 
-def combined(images: CoilImages, maps: Maps) -> ComplexImages:
+def combine_coils(images: CoilImages, maps: Maps) -> ComplexImages:
     """S^H: the sum over the coils of conj(s) x, (batch, 1, *space)."""
     dtype = torch.promote_types(images.dtype, maps.dtype)
     return torch.linalg.vecdot(maps.to(dtype), images.to(dtype), dim=1).unsqueeze(1)
 
 
-def over_coils(left: Spectra, right: Spectra) -> Float[Tensor, "batch 1 *space"]:
+def coil_product(left: Spectra, right: Spectra) -> Float[Tensor, "batch 1 *space"]:
     """Re(conj(left) right), summed over the coils."""
     if left.shape[1] == 1:
         return real_product(left, right)
@@ -63,23 +61,21 @@ def over_coils(left: Spectra, right: Spectra) -> Float[Tensor, "batch 1 *space"]
 
 def mask_gradient(left: Spectra, right: Spectra, mask_shape: torch.Size) -> Tensor:
     """Re(conj(left) right), summed over the coils and whatever else the mask is broadcast along."""
-    return over_coils(left, right).sum_to_size(mask_shape)
+    return coil_product(left, right).sum_to_size(mask_shape)
 
 
-def hybrid(kspace: Spectra, mask: KspaceMask) -> tuple[Spectra, KspaceMask, tuple[int, ...]]:
+def to_hybrid_space(kspace: Spectra, mask: KspaceMask) -> tuple[Spectra, KspaceMask, tuple[int, ...]]:
     """K-space over the axes along which the mask varies, and image space over the others; and the mask without
     those others, and the axes that are left.
 
     >>> lines = torch.ones(5, 1, 1, 4).expand(5, 1, 3, 4)
-    >>> kspace, mask, axes = hybrid(torch.ones(5, 1, 3, 4, dtype=torch.complex64), lines)
+    >>> kspace, mask, axes = to_hybrid_space(torch.ones(5, 1, 3, 4, dtype=torch.complex64), lines)
     >>> mask.shape, axes
     (torch.Size([5, 1, 1, 4]), (-1,))
     """
     axes = space_axes(kspace.ndim - 2)
-    constant = tuple(axis for axis in axes if mask.shape[axis] == 1 or mask.stride(axis) == 0)
-    for axis in constant:
-        mask = mask.narrow(axis, 0, 1)
-    varying = tuple(axis for axis in axes if axis not in constant)
+    mask, varying = collapse_constant_axes(mask, axes)
+    constant = [axis for axis in axes if axis not in varying]
     return (from_spectrum(kspace, constant) if constant else kspace), mask, varying
 
 
@@ -106,7 +102,8 @@ def gradient_step(image: ComplexImages, mask: KspaceMask, kspace: Spectra, encod
     """x - E^H m (E x - y): differentiable in the image and in the mask, not in k-space.
 
     It is a step of length 1 along the gradient of |sqrt(m) (E x - y)|^2 / 2; with a single coil, k-space then
-    holds the samples where the mask is 1. K-space and mask are those of `hybrid`, for the axes of the encoding.
+    holds the samples where the mask is 1. K-space and mask are those of `to_hybrid_space`, for the axes of the
+    encoding.
     """
     result: Tensor = _GradientStep.apply(image, mask, kspace, encoding)  # type: ignore[no-untyped-call]
     return result

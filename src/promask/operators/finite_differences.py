@@ -34,7 +34,9 @@ def total_variation(images: ComplexImages) -> Float[Tensor, " batch"]:
     return _squares(differences(images)).sqrt_().flatten(1).sum(1)
 
 
-def smooth_in_pieces(images: ComplexImages, thresholds: Thresholds, iterations: int = ITERATIONS) -> ComplexImages:
+def denoise_total_variation(
+    images: ComplexImages, thresholds: Thresholds, iterations: int = ITERATIONS
+) -> ComplexImages:
     """Images that nearly minimise |x - images|^2 / 2 + threshold TV(x), by fast gradient projection.
 
     Beck and Teboulle (2009). Differentiable in the images: the derivative is that of the iterations.

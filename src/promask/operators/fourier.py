@@ -1,12 +1,12 @@
-"""The centred, orthonormal Fourier transform: DC is at index n // 2 of every transformed axis.
+"""Orthonormal Fourier transforms, centred and in FFT order; magnitudes and products of complex numbers.
 
-Inside the learner's loop, k-space is kept in the order of `torch.fft` (DC at index 0), so that a step shifts
-nothing. `spectrum` is that form: the plain transform of the image, whose inverse is the image itself.
-
-Magnitudes and products of complex numbers, made so that a step spends its time on Fourier transforms.
+Centred means that DC is at index n // 2 of every transformed axis, in k-space and in image space: the convention
+of every array that a user gives or gets. Inside the loop, k-space is kept in the order of `torch.fft` (DC at index
+0), so that a step shifts nothing. `spectrum` is that form: the plain transform of the image, whose inverse is the
+image.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,12 +21,28 @@ def space_axes(dimensions: int) -> tuple[int, ...]:
 
 
 def to_kspace(image: Num[Tensor, "*shape"], axes: Sequence[int]) -> Complex[Tensor, "*shape"]:
-    """Image to centred k-space over `axes`."""
+    """Transform an image to centred k-space.
+
+    Args:
+        image: Real or complex, of any shape.
+        axes: The axes to transform, such as (-2, -1).
+
+    Returns:
+        K-space of the same shape, DC at index n // 2.
+    """
     return torch.fft.fftshift(spectrum(torch.fft.ifftshift(image, axes), axes), axes)
 
 
 def to_image(kspace: Complex[Tensor, "*shape"], axes: Sequence[int]) -> Complex[Tensor, "*shape"]:
-    """Centred k-space to image over `axes`; the inverse, and the adjoint, of `to_kspace`."""
+    """Transform centred k-space to the image: the inverse, and the adjoint, of `to_kspace`.
+
+    Args:
+        kspace: Complex, of any shape, DC at index n // 2.
+        axes: The axes to transform, such as (-2, -1).
+
+    Returns:
+        The complex image, of the same shape.
+    """
     return torch.fft.fftshift(from_spectrum(torch.fft.ifftshift(kspace, axes), axes), axes)
 
 
@@ -38,6 +54,42 @@ def spectrum(image: Num[Tensor, "*shape"], axes: Sequence[int]) -> Complex[Tenso
 def from_spectrum(spectrum: Complex[Tensor, "*shape"], axes: Sequence[int]) -> Complex[Tensor, "*shape"]:
     """K-space in FFT order to image."""
     return torch.fft.ifftn(spectrum, dim=tuple(axes), norm="ortho")
+
+
+def kspace_from_spectrum(values: Complex[Tensor, "*shape"], axes: Sequence[int]) -> Complex[Tensor, "*shape"]:
+    """The spectrum of an image to its centred k-space: `to_kspace` of the image, without transforms."""
+    return torch.fft.fftshift(values * _centring_phase(values, axes), axes)
+
+
+def spectrum_from_kspace(kspace: Complex[Tensor, "*shape"], axes: Sequence[int]) -> Complex[Tensor, "*shape"]:
+    """Centred k-space of an image to its spectrum: the inverse, and the adjoint, of `kspace_from_spectrum`."""
+    values = torch.fft.ifftshift(kspace, axes)
+    return values * _centring_phase(values, axes).conj()
+
+
+def _centring_phase(values: Tensor, axes: Sequence[int]) -> Tensor:
+    """What moves the origin of image space from index 0 to n // 2: e^(2 pi i k (n // 2) / n) along each axis."""
+    result = torch.ones((), dtype=values.dtype, device=values.device)
+    for axis in axes:
+        n = values.shape[axis]
+        turns = torch.arange(n, dtype=torch.float64, device=values.device) * (n // 2) % n / n
+        phase = torch.polar(torch.ones_like(turns), 2 * torch.pi * turns).to(values.dtype)
+        result = result * phase.reshape(-1, *[1] * (-axis - 1))
+    return result
+
+
+def collapse_constant_axes(mask: Tensor, axes: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
+    """A mask with length 1 along those of the axes where it is known not to vary, and the others of the axes."""
+    constant = [axis for axis in axes if mask.shape[axis] == 1 or mask.stride(axis) == 0]
+    for axis in constant:
+        mask = mask.narrow(axis, 0, 1)
+    return mask, tuple(axis for axis in axes if axis not in constant)
+
+
+def shift_mask(mask: Tensor, axes: Sequence[int], shift: Callable[[Tensor, Sequence[int]], Tensor]) -> Tensor:
+    """A mask shifted by `fftshift` or `ifftshift`; what is a broadcast view stays one."""
+    collapsed, varying = collapse_constant_axes(mask, axes)
+    return shift(collapsed, varying).expand(mask.shape) if varying else mask
 
 
 def centred(array: Shaped[Tensor, "*shape"], dimensions: int) -> Shaped[Tensor, "*shape"]:

@@ -90,7 +90,7 @@ def _joined(coefficients: Tensor) -> Tensor:
     return coarse
 
 
-def sparse_in_wavelets(images: ComplexImages, thresholds: Thresholds, number: int = 0) -> ComplexImages:
+def shrink_wavelets(images: ComplexImages, thresholds: Thresholds, number: int = 0) -> ComplexImages:
     """Images whose coefficients are smaller by a threshold, or zero; the coarsest ones stay as they are.
 
     These minimise |x - images|^2 / 2 + threshold |W x|_1. Differentiable in the images. The number, that of an

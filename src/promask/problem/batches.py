@@ -18,7 +18,7 @@ import torch
 
 from promask.data.preprocess import Acquired, acquired, stacked
 from promask.data.sensitivities import calibrated
-from promask.losses.base import Task, needs_phase
+from promask.losses.base import Loss, needs_phase
 from promask.operators.fourier import space_axes, spectrum
 from promask.problem.parallel import ALONE, Group
 from promask.recon.base import Reconstruction
@@ -141,7 +141,7 @@ class Samples:
 
     @staticmethod
     def of_task(
-        data: SampleSet, device: torch.device, task: Task, recon: Reconstruction, group: Group = ALONE
+        data: SampleSet, device: torch.device, task: Loss, recon: Reconstruction, group: Group = ALONE
     ) -> "Samples":
         """With what a task needs to know of them."""
         label_of = task.label if task.needs_labels else None
@@ -239,12 +239,12 @@ class Samples:
     def _transformed(self, found: Acquired, labels: torch.Tensor | None) -> Batch:
         images, clean, geometry = found.images.to(self.device), found.clean.to(self.device), self.data.geometry
         maps = None if found.maps is None else found.maps.to(self.device)
-        reference = geometry.judged(self.recon.reference(clean, maps))
+        reference = geometry.crop(self.recon.reference(clean, maps))
         return Batch(
             spectrum(images, space_axes(images.ndim - 2)),
             reference if self.phase else reference.abs(),
             geometry,
-            None if labels is None else geometry.judged(labels.to(self.device)),
+            None if labels is None else geometry.crop(labels.to(self.device)),
             maps,
         )
 

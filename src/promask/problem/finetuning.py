@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from promask.errors import InputError
-from promask.types import fitting
+from promask.types import restore_tensor
 
 
 class Finetuning:
@@ -57,7 +57,7 @@ class Finetuning:
         """Go on from a state; one that does not fit is a ValueError or a LookupError."""
         with torch.no_grad():
             for weight, found in zip(self.weights, state["weights"], strict=True):
-                weight.copy_(fitting(found, weight))
+                weight.copy_(restore_tensor(found, weight))
         for weight, known in zip(self.weights, state["adam"] or [{}] * len(self.weights), strict=True):
             if known:
                 self.optimiser.state[weight] = {name: value.clone() for name, value in known.items()}

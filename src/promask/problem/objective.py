@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from promask.errors import InputError
-from promask.losses.base import Task
-from promask.operators.encoding import Encoding, hybrid, over_coils
+from promask.losses.base import Loss
+from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
 from promask.operators.fourier import fft_order
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
-from promask.types import Batch, Scalar, UnitDraws, fitting
+from promask.types import Batch, Scalar, UnitDraws, restore_tensor
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,21 @@ class Backpropagated:
     """With respect to the weights of a network that is trained on."""
 
 
-Differentiate = Callable[[UnitDraws, Batch, Pattern, Task, Reconstruction, Sequence[Tensor]], Backpropagated]
+Differentiate = Callable[[UnitDraws, Batch, Pattern, Loss, Reconstruction, Sequence[Tensor]], Backpropagated]
 
 
 def backpropagate(
     masks: UnitDraws,
     batch: Batch,
     pattern: Pattern,
-    task: Task,
+    task: Loss,
     recon: Reconstruction = ZERO_FILLED,
     weights: Sequence[Tensor] = (),
 ) -> Backpropagated:
     """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, a mean."""
     masks = masks.detach().requires_grad_()
     on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
-    images = recon(batch.spectra, on_grid, batch.maps)
-    loss = task(batch.geometry.judged(images), batch) * len(masks)
+    images = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
+    loss = task(batch.geometry.crop(images), batch) * len(masks)
     gradients, *of_weights = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
     return Backpropagated(loss.detach(), gradients, of_weights)

@@ -10,7 +10,7 @@ import torch
 
 from promask.data.atomic import read_array
 from promask.errors import InputError
-from promask.losses.base import Task
+from promask.losses.base import Loss
 from promask.operators.fourier import fft_order
 from promask.problem.batches import Samples
 from promask.problem.finetuning import Finetuning
@@ -46,7 +46,7 @@ class Problem:
     pattern: Pattern
     budget: int
     """How many units may be acquired."""
-    loss: Task
+    loss: Loss
     start: Start
     centre: int = 0
     """The width of the calibration region, which is always acquired and counted."""

@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from promask.errors import InputError
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, check_settings
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier
-from promask.recon.zero_filled import ZERO_FILLED, RootSumOfSquares, Sense, ZeroFilled, check_settings, zero_filled
+from promask.recon.zero_filled import RootSumOfSquares, Sense, ZeroFilled
 
 __all__ = [
     "RECONSTRUCTIONS",
-    "ZERO_FILLED",
     "CgSense",
     "CompressedSensing",
     "Network",
@@ -27,9 +26,6 @@ __all__ = [
     "Sense",
     "ZeroFilled",
     "make_reconstruction",
-    "settings_of",
-    "with_settings",
-    "zero_filled",
 ]
 
 RECONSTRUCTIONS: Mapping[str, Callable[[], Reconstruction]] = {
@@ -46,13 +42,24 @@ RECONSTRUCTIONS: Mapping[str, Callable[[], Reconstruction]] = {
 def make_reconstruction(
     recon: Any, iterations: int | None = None, regularisation: float | None = None
 ) -> Reconstruction:
-    """A reconstruction from its name, with settings of its own where none are given; or one that is made already.
+    """Return a reconstruction by its name, or check one that was given.
 
     >>> make_reconstruction("cg-sense", iterations=5)
     CgSense(regularisation=0.003, iterations=5)
+
+    Args:
+        recon: A name of the table, or an object that keeps the contract of `Reconstruction`.
+        iterations: For iterative ones; None for their default.
+        regularisation: For those that have one; None for their default.
+
+    Returns:
+        The reconstruction, or the object itself.
+
+    Raises:
+        InputError: If there is no such reconstruction, or it has no such setting.
     """
-    settings: dict[str, Any] = {"iterations": iterations, "regularisation": regularisation}
-    given = {name: value for name, value in settings.items() if value is not None}
+    settings = {"iterations": iterations, "regularisation": regularisation}
+    chosen = {name: value for name, value in settings.items() if value is not None}
     check_settings(iterations, regularisation)
     if not isinstance(recon, str):
         if isinstance(recon, type) or not isinstance(recon, Reconstruction):
@@ -60,8 +67,8 @@ def make_reconstruction(
                 f"{recon!r} is no reconstruction: give a name, an object of promask.recon, or a module as "
                 f"promask.recon.Network(module)."
             )
-        if given:
-            raise InputError(f"The reconstruction is made already: give {', '.join(given)} to it.")
+        if chosen:
+            raise InputError(f"The reconstruction is made already: give {', '.join(chosen)} to it.")
         return recon
     if recon == Network.name:
         raise InputError(
@@ -69,11 +76,11 @@ def make_reconstruction(
         )
     if recon not in RECONSTRUCTIONS:
         raise InputError(f"Unknown reconstruction {recon!r}: choose one of {', '.join(RECONSTRUCTIONS)}.")
-    return with_settings(RECONSTRUCTIONS[recon](), given)
+    return with_settings(RECONSTRUCTIONS[recon](), chosen)
 
 
 def with_settings(recon: Reconstruction, settings: Mapping[str, Any]) -> Reconstruction:
-    """The same reconstruction with other settings."""
+    """A copy of a reconstruction with other settings."""
     known = settings_of(recon)
     for name in settings:
         if name not in known:
@@ -82,7 +89,7 @@ def with_settings(recon: Reconstruction, settings: Mapping[str, Any]) -> Reconst
 
 
 def settings_of(recon: Reconstruction) -> dict[str, Any]:
-    """The settings by which a reconstruction of the table can be made again; those of others are not known.
+    """The settings by which a reconstruction of the table can be made again; none for those of others.
 
     >>> settings_of(CgSense())
     {'regularisation': 0.003, 'iterations': 10}

@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from promask.operators.encoding import Encoding, conjugate_gradients, hybrid, mask_gradient
-from promask.recon.zero_filled import UsesMaps
+from promask.operators.encoding import Encoding, conjugate_gradients, mask_gradient, to_hybrid_space
+from promask.recon.base import SpectralReconstruction
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
 
@@ -57,19 +57,22 @@ class Solver:
 def least_squares(kspace: Spectra, mask: KspaceMask, solver: Solver) -> ComplexImages:
     """The regularised image of least squares: differentiable in the mask, not in k-space.
 
-    Both are those of `hybrid`, for the axes of the encoding.
+    Both are those of `to_hybrid_space`, for the axes of the encoding.
     """
     result: Tensor = _LeastSquares.apply(kspace, mask, solver)  # type: ignore[no-untyped-call]
     return result
 
 
 @dataclass(frozen=True)
-class CgSense(UsesMaps):
-    """A few conjugate gradient steps towards the image of least squares.
+class CgSense(SpectralReconstruction):
+    """A few steps of conjugate gradients towards the least-squares image of all coils.
 
-    The regularisation is a share of the largest eigenvalue that E^H m E can have, which is 1: the scale of the
-    images makes no difference. The derivative is that of the solution itself, so memory does not grow with the
-    iterations.
+    The derivative is that of the solution itself, so memory does not grow with the iterations.
+
+    Args:
+        regularisation: Relative to the largest eigenvalue that E^H m E can have, which is 1: the scale of the
+            images makes no difference.
+        iterations: Steps of conjugate gradients.
     """
 
     regularisation: float = 0.003
@@ -77,7 +80,7 @@ class CgSense(UsesMaps):
 
     name = "cg-sense"
 
-    def __call__(self, kspace: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """The image x that minimises |m (E x - y)|^2 + regularisation |x|^2, nearly."""
-        kspace, mask, axes = hybrid(kspace, mask)
+        kspace, mask, axes = to_hybrid_space(spectra, mask)
         return least_squares(kspace, mask, Solver(Encoding(maps, axes), self.regularisation, self.iterations))

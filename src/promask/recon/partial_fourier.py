@@ -11,66 +11,73 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from promask.operators.encoding import Encoding, hybrid
+from promask.operators.encoding import Encoding, to_hybrid_space
 from promask.operators.fourier import space_axes
+from promask.recon.base import SpectralReconstruction
 from promask.recon.cg_sense import Solver, least_squares
-from promask.recon.zero_filled import UsesMaps, zero_filled
+from promask.recon.zero_filled import zero_filled
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
 
 @dataclass(frozen=True)
-class PartialFourier(UsesMaps):
-    """Images that are nearly real once their smooth phase is taken away.
+class PartialFourier(SpectralReconstruction):
+    """Least squares for images that are nearly real once their smooth phase is taken away.
 
-    The phase is that of the central block, `calibration` wide, as far as samples were acquired on both sides; the
-    derivative takes it as given. It need not be quite right: an imaginary part is possible, at a price.
+    The derivative takes the phase as given. It need not be quite right: an imaginary part is possible, at a price.
+
+    Args:
+        regularisation: Of the real part, relative to the largest eigenvalue that E^H m E can have, which is 1.
+        iterations: Steps of conjugate gradients.
+        calibration: The width of the central block of k-space that gives the phase, as far as samples were
+            acquired on both sides.
+        of_imaginary: The regularisation of the imaginary part.
     """
 
     regularisation: float = 0.003
     iterations: int = 10
     calibration: int = 24
     of_imaginary: float = 0.1
-    """The regularisation of the imaginary part."""
 
     name = "partial-fourier"
 
-    def __call__(self, kspace: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """e^(i phase) x for the image x that minimises |m (E e^(i phase) x - y)|^2 and its regularisation."""
-        turn = self.phase_factor(kspace, mask.detach(), maps)
-        kspace, mask, axes = hybrid(kspace, mask)
-        turned = Turned(maps, axes, turn)
-        solver = Solver(turned, self.regularisation, self.iterations, self.of_imaginary)
-        return turn * least_squares(kspace, mask, solver)
+        phase = self.phase_factor(spectra, mask.detach(), maps)
+        kspace, mask, axes = to_hybrid_space(spectra, mask)
+        encoding = PhasedEncoding(maps, axes, phase)
+        solver = Solver(encoding, self.regularisation, self.iterations, self.of_imaginary)
+        return phase * least_squares(kspace, mask, solver)
 
-    def phase_factor(self, kspace: Spectra, mask: KspaceMask, maps: Maps | None) -> ComplexImages:
+    def phase_factor(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None) -> ComplexImages:
         """e^(i phase) of the image that the central block gives, smoothly cut out."""
+        dimensions = spectra.ndim - 2
         window = torch.ones((), dtype=mask.dtype, device=mask.device)
-        for axis in space_axes(kspace.ndim - 2):
-            window = window.unsqueeze(-1) * hann(kspace.shape[axis], self.calibration, mask)
-        low = zero_filled(kspace, mask * twins(mask, kspace.ndim - 2) * window, maps)
+        for axis in space_axes(dimensions):
+            window = window.unsqueeze(-1) * hann(spectra.shape[axis], self.calibration, mask)
+        low = zero_filled(spectra, mask * conjugate_twins(mask, dimensions) * window, maps)
         size = low.abs()
         return torch.where(size > 0, low / size.clamp_min(torch.finfo(size.dtype).tiny), 1)
 
 
 @dataclass(frozen=True)
-class Turned(Encoding):
-    """The scanner, of an image whose phase is taken away."""
+class PhasedEncoding(Encoding):
+    """The scanner for images whose phase was taken away."""
 
-    turn: ComplexImages
+    phase: ComplexImages
 
     def __call__(self, images: ComplexImages) -> Spectra:
         """E e^(i phase)."""
-        return super().__call__(self.turn * images)
+        return super().__call__(self.phase * images)
 
     def adjoint(self, kspace: Spectra) -> ComplexImages:
         """e^(-i phase) E^H."""
-        return self.turn.conj() * super().adjoint(kspace)
+        return self.phase.conj() * super().adjoint(kspace)
 
 
-def twins(mask: KspaceMask, dimensions: int) -> KspaceMask:
-    """The mask at the conjugate twin of every location.
+def conjugate_twins(mask: KspaceMask, dimensions: int) -> KspaceMask:
+    """The mask at the conjugate twin of every location, in FFT order.
 
-    >>> twins(torch.tensor([1, 2, 3, 4]), 1)
+    >>> conjugate_twins(torch.tensor([1, 2, 3, 4]), 1)
     tensor([1, 4, 3, 2])
     """
     axes = space_axes(dimensions)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from promask.baselines import BASELINES, baseline_mask, pattern_beside
+from promask.baselines import BASELINES, baseline_mask, matching_pattern
 from promask.data.file_set import prepared
 from promask.data.sample_sets import OTHER_PART, Subset, choose_part
 from promask.data.sensitivities import calibrated
@@ -112,9 +112,9 @@ def gather(
     evaluation = replace(evaluate(run.mask, measured, "all", network=task, recon=recon), part=part)
     to_look_at, _ = choose_part(data, learned_from if own else OTHER_PART[part], usual="train")
     few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
-    slow = recon.fills_in or task is not None or run.distribution.pattern.units > MANY_UNITS
+    slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS
-    names = [name for name in RIVALS if name != "poisson" or recon.fills_in]
+    names = [name for name in RIVALS if name != "poisson" or recon.iterative]
     rivals = _rivals(names, run, to_look_at, draws)
     total, done = sum(map(len, rivals.values())) + 1, 0
     compared, masks, of_each = {}, {}, {}
@@ -190,7 +190,7 @@ def _rivals(names: Sequence[str], run: Run, data: SampleSet, draws: int) -> dict
     found: dict[str, list[Mask]] = {}
     for name in names:
         baseline = BASELINES[name]
-        pattern = pattern_beside(name, run.distribution.pattern)
+        pattern = matching_pattern(name, run.distribution.pattern)
         if pattern is None or not baseline.available:
             continue
         try:
@@ -204,7 +204,7 @@ def _rivals(names: Sequence[str], run: Run, data: SampleSet, draws: int) -> dict
 
 
 def _most_images(data: SampleSet, recon: Reconstruction) -> int:
-    values = MOST_VALUES // (2 if recon.fills_in else 1) // torch.Size(data.shape).numel()
+    values = MOST_VALUES // (2 if recon.iterative else 1) // torch.Size(data.shape).numel()
     return min(max(values, 1), MOST_IMAGES)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import torch
 
-from promask.types import UnitDraws, Units, fitting
+from promask.types import UnitDraws, Units, restore_tensor
 
 FIT_MEMORY = 0.9
 """The weight of the past in the fitted factors."""
@@ -65,9 +65,9 @@ class Gains:
 
     def resume(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a state."""
-        self.unexplained = fitting(state["unexplained"], self.unexplained)
-        self.curvature.above = fitting(state["above"], self.curvature.above)
-        self.curvature.below = fitting(state["below"], self.curvature.below)
+        self.unexplained = restore_tensor(state["unexplained"], self.unexplained)
+        self.curvature.above = restore_tensor(state["above"], self.curvature.above)
+        self.curvature.below = restore_tensor(state["below"], self.curvature.below)
 
 
 class GroupedRatio:

@@ -48,7 +48,7 @@ def uniform(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> 
     return bits.view(torch.float32).sub_(1 - 2.0**-24).reshape(shape).to(like.dtype)
 
 
-def pass_over(count: int, like: Units, generator: torch.Generator) -> None:
+def skip_random_numbers(count: int, like: Units, generator: torch.Generator) -> None:
     """Leave a generator as if it had made so many of these numbers, of which another process makes use."""
     _words(count, like, generator)
 

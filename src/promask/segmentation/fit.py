@@ -159,7 +159,10 @@ def stacked(
     pairs = []
     for index in indices:
         sample = data[index]
-        image, label = data.geometry.judged(sample.image).abs(), data.geometry.judged(classes.label(sample))
+        image, label = (
+            data.geometry.crop(sample.image).abs(),
+            data.geometry.crop(classes.label(sample)),
+        )
         pairs.append(augment(image, label) if augment is not None else (image, label))
     return torch.stack([image for image, _ in pairs]), torch.stack([label for _, label in pairs])
 

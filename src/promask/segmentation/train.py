@@ -94,7 +94,7 @@ def _look(part: SampleSet, name: str) -> Found:
                 f"{sample.name} has no label, but a network learns from labels: give them for all samples, such "
                 f"as an array `label` in a .npz file."
             )
-        numbers.update(part.geometry.judged(sample.label).unique().tolist())
+        numbers.update(part.geometry.crop(sample.label).unique().tolist())
         unlabelled.update(sample.unlabelled)
     if min(numbers) < 0:
         raise InputError(f"The labels of {name} must be 0 or more, but one is {min(numbers)}.")
