@@ -5,11 +5,10 @@ from typing import Any
 
 import torch
 
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile
 from promask.data.preprocess import channels_seen
 from promask.data.sample_sets import choose_part, reading_of
-from promask.data.sensitivities import calibrated
-from promask.data.sources import load
+from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.learning.checkpoint import Clock
 from promask.learning.config import Config
@@ -68,12 +67,11 @@ class Opening:
         whole = load(self.data, config)
         loaded = reading_of(whole).reading_settings()
         config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
-        chosen, part = choose_part(whole, config.part, usual="train")
         pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
         pattern.block(config.centre, pattern.budget(config.acceleration))  # must fit
 
         with group.first_before_others():
-            chosen = calibrated(prepared(chosen, on_file), recon, on_file)
+            _, chosen, part = read_part(whole, part=config.part, recon=recon, on_file=on_file)
         segmentation = segmentation_in(self.task)
         if segmentation is not None:
             segmentation.check(chosen, channels_seen(chosen, recon))
@@ -92,7 +90,7 @@ def _to_learn_from(data: SampleSet, task: Task) -> tuple[SampleSet, SampleSet | 
     """
     if not task.needs_labels or len(data) < FEWEST_TO_SPLIT:
         return data, None
-    (learning, _), (validation, _) = (choose_part(data, part, usual=part) for part in ("train", "test"))
+    (learning, _), (validation, _) = (choose_part(data, part, part) for part in ("train", "test"))
     return learning, validation
 
 

@@ -32,7 +32,7 @@ LARGEST_PICTURE = 512
 def describe(data: str, say: Say) -> dict[str, Any]:
     """Open the data, a DATA string, as `learn` will; only the image in the middle is read in full."""
     whole = load(data)
-    learned, part = choose_part(whole, None, usual="train")
+    learned, part = choose_part(whole, None, default="train")
     channels, *space = whole.shape
     groups = set(whole.groups)
     return {
