@@ -46,7 +46,7 @@ def whole_run(data: ArraySet) -> dict[str, float]:
     began = time.perf_counter()
     run = learn(data, ACCELERATION)
     seconds = time.perf_counter() - began
-    train, _ = choose_part(data, "train", usual="train")
+    train, _ = choose_part(data, "train", default="train")
     pattern = Pattern.named("2d", data.shape[1:])
     closed_form = baseline_mask("energy", train, pattern, ACCELERATION)
     return {

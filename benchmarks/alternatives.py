@@ -170,8 +170,8 @@ def main() -> None:
 
     parts = {}
     for name in arguments.files:
-        learning, _ = choose_part(load(str(arguments.folder / f"{name}.npz")), "train", usual="train")
-        parts[name] = tuple(choose_part(learning, part, usual=part)[0] for part in ("train", "test"))
+        learning, _ = choose_part(load(str(arguments.folder / f"{name}.npz")), "train", default="train")
+        parts[name] = tuple(choose_part(learning, part, default=part)[0] for part in ("train", "test"))
     print(f"| | {' | '.join(arguments.files)} |\n|---|{'---|' * len(parts)}")
     table: dict[str, dict[str, list[float]]] = {}
     for label in arguments.only:

@@ -61,8 +61,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
     task = make_segmentation(arguments.network)
-    known = choose_part(load(arguments.data), "train", usual="train")[0]
-    fitted, validation = (prepared(choose_part(known, part, usual=part)[0]) for part in ("train", "test"))
+    known = choose_part(load(arguments.data), "train", default="train")[0]
+    fitted, validation = (prepared(choose_part(known, part, default=part)[0]) for part in ("train", "test"))
     cpu = torch.device("cpu")
     samples, judges = Samples(fitted, cpu, task.label), Samples(validation, cpu, task.label)
     pattern = Pattern.named(arguments.pattern, fitted.shape[1:], None, fitted.geometry.extent)

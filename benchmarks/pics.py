@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="where the JSON goes")
     arguments = parser.parse_args()
     recon = make_reconstruction(arguments.recon)
-    part, _ = choose_part(load(arguments.data, Reading(coils=arguments.coils)), "test", usual="test")
+    part, _ = choose_part(load(arguments.data, Reading(coils=arguments.coils)), "test", default="test")
     data = calibrated(prepared(part), recon)
     count = min(arguments.samples, len(data))
     indices = [index * len(data) // count for index in range(count)]

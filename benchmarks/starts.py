@@ -29,7 +29,7 @@ def main() -> None:
     print("| data | x | PSNR / SSIM |\n|---|---|---|")
     for name in arguments.files:
         whole = load(str(arguments.folder / f"{name}.npz"))
-        train, test = (choose_part(whole, part, usual=part)[0] for part in ("train", "test"))
+        train, test = (choose_part(whole, part, default=part)[0] for part in ("train", "test"))
         for acceleration in arguments.accelerations:
             uniform, energy = (
                 mean_scores(train, test, acceleration, arguments.loss, init, arguments.seeds)

@@ -53,7 +53,7 @@ def train(model: Reconstruction, images: torch.Tensor, steps: int, seed: int, le
 def main(steps: int = 100, seed: int = 0, acceleration: float = 8) -> dict[str, float]:
     """The mean PSNR of held-out slices with each mask."""
     brain = load("brain")
-    slices, held_out = (choose_part(brain, part, usual="all")[0] for part in ("train", "test"))
+    slices, held_out = (choose_part(brain, part, default="all")[0] for part in ("train", "test"))
     images, unseen = (torch.stack([sample.image for sample in part]) for part in (slices, held_out))
     shape = brain.shape[1:]
 

@@ -155,7 +155,7 @@ def test_files_are_scanned_as_arrays_are(tmp_path, monkeypatch):
 def test_built_in_data_and_parts():
     data = load("cardiac", Reading(coils=4, size=(48, 48)))
     assert data.shape == (4, 48, 48)
-    part, _ = choose_part(data, "test", usual="all")
+    part, _ = choose_part(data, "test", default="all")
     assert part[0].maps.shape == (4, 48, 48)
 
 

@@ -26,7 +26,7 @@ def test_built_in_properties(built_in):
 
 
 def test_built_in_splits_do_not_share_a_group(built_in):
-    train, test = (choose_part(built_in, part, usual="all")[0] for part in ("train", "test"))
+    train, test = (choose_part(built_in, part, default="all")[0] for part in ("train", "test"))
     if len(built_in) == 1:
         assert len(train) == len(test) == 1
         return
@@ -148,7 +148,7 @@ def test_npz_with_slice_ids(tmp_path):
 def test_plain_slice_numbers_are_no_patients(tmp_path):
     data = load(save(tmp_path / "a.npz", image=IMAGE, slice_id=np.arange(6)))
     assert len(set(data.groups)) == 1
-    assert len(choose_part(data, None, usual="train")[0]) == 6
+    assert len(choose_part(data, None, default="train")[0]) == 6
 
 
 def test_npz_with_kspace(tmp_path):
@@ -237,18 +237,18 @@ def test_other_refusals():
 
 def test_a_part_is_not_split_again():
     data = from_images(smooth_images(30, size=(8, 8), dtype=torch.complex64), subjects=list("abcdefghij") * 3)
-    part, name = choose_part(data, "train", usual="test")
-    assert choose_part(part, None, usual="train") == (part, "all")
+    part, name = choose_part(data, "train", default="test")
+    assert choose_part(part, None, default="train") == (part, "all")
     assert name == "train"
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 24, 100])
 def test_slices_of_one_subject_are_split_by_blocks(count):
     data = from_images(smooth_images(count, size=(8, 8), dtype=torch.complex64))
-    assert choose_part(data, None, usual="test") == (data, "all"), (
+    assert choose_part(data, None, default="test") == (data, "all"), (
         "nothing is known, so nothing is held out unasked"
     )
-    train, test = (choose_part(data, part, usual="all")[0] for part in ("train", "test"))
+    train, test = (choose_part(data, part, default="all")[0] for part in ("train", "test"))
     assert sorted([*train.indices, *test.indices]) == list(range(count))
     assert len(test) >= 1
     assert len(train) >= 1
@@ -261,8 +261,8 @@ def test_the_split_by_patient_is_fixed():
     """The choice depends on the names alone, whatever their order."""
     images = smooth_images(30, size=(8, 8), dtype=torch.complex64)
     names = [f"patient{index // 3:03d}" for index in range(30)]
-    forward = choose_part(from_images(images, subjects=names), "test", usual="all")[0]
-    backward = choose_part(from_images(images, subjects=names[::-1]), "test", usual="all")[0]
+    forward = choose_part(from_images(images, subjects=names), "test", default="all")[0]
+    backward = choose_part(from_images(images, subjects=names[::-1]), "test", default="all")[0]
     assert sorted(set(forward.groups)) == sorted(set(backward.groups)) == ["patient007", "patient008"]
 
 

@@ -113,9 +113,9 @@ def test_a_data_set_with_maps(tmp_path, capfd):
     assert data[1].maps is first.maps, "calibrated once"
     assert torch.equal(Subset(data, [2, 1])[1].maps, first.maps)
     assert told == [(1, 3)]
-    assert choose_part(data, None, usual="train") == (data, "all"), "what was chosen is not split again"
+    assert choose_part(data, None, default="train") == (data, "all"), "what was chosen is not split again"
     whole = with_maps(load(tmp_path / "a.npz"))
-    assert len(choose_part(whole, None, usual="train")[0]) == 2
+    assert len(choose_part(whole, None, default="train")[0]) == 2
     assert capfd.readouterr() == ("", "")
 
 

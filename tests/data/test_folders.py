@@ -58,7 +58,7 @@ def test_parts_in_folders(tmp_path):
     write_dicom(tmp_path / "train" / "d.dcm", SERIES[1], patient="ID-78")
     data = load(tmp_path)
     assert list(data.held_out) == [True] * 6 + [False] * 12 + [True] * 6 + [False, True]
-    train = images_of(prepared(choose_part(data, None, usual="train")[0]))[:, 0]
+    train = images_of(prepared(choose_part(data, None, default="train")[0]))[:, 0]
     close(train, np.concatenate([IMAGE + 1, IMAGE + 2, SERIES[1:2].astype(np.float32)]))
 
 
@@ -139,18 +139,18 @@ def test_patients_of_dicom_without_a_number(tmp_path):
 
 def test_a_patient_in_both_folders_is_held_out(tmp_path):
     write_all(tmp_path, ["train/sub-1_T1.npy", "train/sub-2_T1.npy", "test/sub-1_T2.npy", "test/sub-3_T1.npy"])
-    train, _ = choose_part(load(tmp_path), None, usual="train")
+    train, _ = choose_part(load(tmp_path), None, default="train")
     assert set(train.groups) == {"sub-2"}
 
 
 def test_numbers_that_begin_anew_are_other_people(tmp_path):
     write_all(tmp_path, ["a/train/0.npy", "a/train/1.npy", "a/train/2.npy", "a/test/0.npy", "a/test/1.npy"])
-    train, _ = choose_part(load(tmp_path / "a"), None, usual="train")
+    train, _ = choose_part(load(tmp_path / "a"), None, default="train")
     assert len(train) == 3 * len(IMAGE)
     for part in ("train", "test"):  # and so are those in the files, if no one would be left to learn from
         (tmp_path / "b" / part).mkdir(parents=True)
         write_npz(tmp_path / "b" / part / f"{part}.npz", {"image": IMAGE, "subject": np.arange(6)})
-    train, _ = choose_part(load(tmp_path / "b"), None, usual="train")
+    train, _ = choose_part(load(tmp_path / "b"), None, default="train")
     assert len(train) == len(IMAGE)
 
 

@@ -47,8 +47,8 @@ def flags(module):
 
 def split(data):
     """The samples that are learned from, and those that decide: the split of a run, and once more of its part."""
-    chosen = choose_part(load(data), None, usual="train")[0]
-    return [choose_part(chosen, part, usual=part)[0] for part in ("train", "test")]
+    chosen = choose_part(load(data), None, default="train")[0]
+    return [choose_part(chosen, part, default=part)[0] for part in ("train", "test")]
 
 
 class Judging:

@@ -61,7 +61,7 @@ def test_padding_is_told_from_what_is_not_acquired():
 
 def test_other_masks_are_measured_as_promask_evaluate_does(example):
     run, data, evidence = example
-    train, _ = choose_part(data, "train", usual="train")
+    train, _ = choose_part(data, "train", default="train")
     energy = baseline_mask("energy", train, run.distribution.pattern, 4)
     wanted = evaluate(energy, data, "test").summary()
     table = content_of(report_page(run, evidence))["compared"]
@@ -90,7 +90,7 @@ def test_random_masks_come_with_their_spread(example):
 def test_every_held_out_image_is_in_the_table(example):
     run, data, evidence = example
     slices = content_of(report_page(run, evidence))["slices"]
-    held_out, _ = choose_part(data, "test", usual="test")
+    held_out, _ = choose_part(data, "test", default="test")
     measured = evaluate(run.mask, data, "test")
     names = list(dict.fromkeys(data.groups))
     assert [names[row[1] - 1] for row in slices["rows"]] == list(held_out.groups)

@@ -23,7 +23,7 @@ from rich.text import Text
 from promask.errors import InputWarning, count
 
 if TYPE_CHECKING:
-    from promask.learning.history import Progress
+    from promask.learning.hooks import Progress
     from promask.segmentation.fit import Epoch
 
 

@@ -162,15 +162,15 @@ HELD_OUT = 0.2
 BLOCKS = 10
 
 
-def choose_part(data: SampleSet, part: str | None, usual: str) -> tuple[SampleSet, str]:
-    """The samples of a part, and its name. Without a choice: the usual part if there are groups to split by.
+def choose_part(data: SampleSet, part: str | None, default: str) -> tuple[SampleSet, str]:
+    """The samples of a part, and its name. Without a choice: the default part if there are groups to split by.
 
     A data set that says nothing of its subjects is used whole, unless a part is asked for; so is one that was
     chosen from another already.
     """
     if part is None:
         tells = _folders(data) is not None or len(set(data.groups)) > 1
-        part = usual if tells and not isinstance(data, Subset) else "all"
+        part = default if tells and not isinstance(data, Subset) else "all"
     if part not in PARTS:
         raise InputError(f"Unknown part {part!r}: choose one of {', '.join(PARTS)}.")
     if part == "all" or len(data) == 1:

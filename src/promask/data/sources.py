@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -36,6 +36,7 @@ from promask.data.sensitivities import calibrated, espirit_maps, with_maps
 from promask.data.simulate import simulated_maps
 from promask.data.stack import Describe, Stack
 from promask.errors import InputError
+from promask.recon.base import Reconstruction
 from promask.types import SampleSet
 
 
@@ -58,6 +59,7 @@ __all__ = [
     "READERS",
     "Acquired",
     "ArraySet",
+    "DataPart",
     "OnFile",
     "Subset",
     "absolute",
@@ -70,6 +72,7 @@ __all__ = [
     "from_kspace",
     "load",
     "prepared",
+    "read_part",
     "reading_of",
     "simulated_maps",
     "stacked",
@@ -172,6 +175,45 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
     if suffix not in READERS:
         raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
     return FileSet(usable([functools.partial(READERS[suffix], path, reading)], reading), reading, text)
+
+
+class DataPart(NamedTuple):
+    """A part of a data set, ready to be learned from or measured on."""
+
+    whole: SampleSet
+    """All samples of the data set; those in files have not been read."""
+    samples: SampleSet
+    """The samples of the part, prepared, with coil sensitivities if the reconstruction uses them."""
+    part: str
+    """The name of the part: `train`, `test` or `all`."""
+
+
+def read_part(
+    data: Any,
+    reading: Reading = Reading(),
+    part: str | None = None,
+    default: str = "train",
+    recon: Reconstruction | None = None,
+    on_file: OnFile | None = None,
+) -> DataPart:
+    """Load data, choose a part of them, and prepare its samples: the one way in which data are read.
+
+    Args:
+        data: Whatever `load` takes; a data set that is loaded already is used as it is.
+        reading: How the data are read.
+        part: `train`, `test` or `all`. None: `default` if the data tell their subjects; otherwise all of them.
+        default: The part to use if none is chosen.
+        recon: The reconstruction that the samples are for. If it uses coil sensitivities, samples that have none
+            get those of ESPIRiT.
+        on_file: Called with the number of files prepared and their total; then with those of calibrated samples.
+
+    Returns:
+        The data set, the prepared samples of the part, and the name of the part.
+    """
+    whole = load(data, reading)
+    chosen, part = choose_part(whole, part, default)
+    samples = prepared(chosen, on_file)
+    return DataPart(whole, samples if recon is None else calibrated(samples, recon, on_file), part)
 
 
 def absolute(data: Any) -> Any:

@@ -8,12 +8,10 @@ from typing import Any
 
 import torch
 
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile
 from promask.data.preprocess import acquired, channels_seen
 from promask.data.reading import Reading
-from promask.data.sample_sets import choose_part
-from promask.data.sensitivities import calibrated
-from promask.data.sources import load
+from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.evaluation.conventions import Measured, find_convention
 from promask.losses import freeze_networks
@@ -107,9 +105,8 @@ def evaluate(
     task = None if network is None else measurable(network)
     mask = torch.as_tensor(mask)
     whole = load(data, Reading(**{"volumes": mask.ndim == 3, **settings}))
-    chosen, part = choose_part(whole, part, usual="test")
     mask = check_mask(mask, whole)
-    chosen = calibrated(prepared(chosen, on_file), recon, on_file)
+    _, chosen, part = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     if task is not None:
         task.check(chosen, channels_seen(chosen, recon))
     quality = rule.measure(

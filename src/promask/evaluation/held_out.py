@@ -5,11 +5,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile
 from promask.data.reading import Reading
-from promask.data.sample_sets import OTHER_PART, choose_part
-from promask.data.sensitivities import calibrated
-from promask.data.sources import load
+from promask.data.sample_sets import OTHER_PART
+from promask.data.sources import load, read_part
 from promask.errors import InputError, InputWarning
 from promask.learning.run import NETWORK, Run
 from promask.recon.base import Reconstruction
@@ -30,8 +29,8 @@ def held_out(
     Coil maps are made ready for the reconstruction, by default that of the run.
     """
     whole, part = read(run, data, part, reading)
-    chosen, _ = choose_part(whole, part, usual="test")
-    return calibrated(prepared(chosen, on_file), recon or run.reconstruction(), on_file)
+    recon = recon or run.reconstruction()
+    return read_part(whole, part=part, default="test", recon=recon, on_file=on_file).samples
 
 
 def unseen(run: Run, data: str, part: str | None) -> tuple[str | None, dict[str, Any]]:

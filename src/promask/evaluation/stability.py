@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile
 from promask.data.reading import Reading
-from promask.data.sample_sets import Subset, choose_part
+from promask.data.sample_sets import Subset
 from promask.data.sensitivities import calibrated
-from promask.data.sources import load
+from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.evaluation.evaluate import Evaluation, evaluate, reconstruct
 from promask.learning.run import Run
@@ -180,8 +180,7 @@ def stability(
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
     whole = load(data, Reading(**{"volumes": run.mask.ndim == 3, **settings}))
     _check_shape(run, whole)
-    chosen, part = choose_part(whole, part, usual="test")
-    chosen = prepared(chosen, on_file)
+    _, chosen, part = read_part(whole, part=part, default="test", on_file=on_file)
     drawn, exact = _that_acquire(run.sample(draws, seed)), run.sample(draws, seed, exact=True)
     recon = run.reconstruction()
     chosen = calibrated(chosen, recon)

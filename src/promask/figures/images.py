@@ -15,11 +15,10 @@ import numpy as np
 import torch
 
 from promask.baselines import BASELINES, baseline_mask, matching_pattern
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile
 from promask.data.reading import Reading
-from promask.data.sample_sets import OTHER_PART, choose_part
-from promask.data.sensitivities import calibrated
-from promask.data.sources import load
+from promask.data.sample_sets import OTHER_PART
+from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.evaluation.conventions import Measured, find_convention
 from promask.evaluation.evaluate import achieved_acceleration, check_mask, reconstruct
@@ -124,11 +123,10 @@ def entered(
     else:
         volumes = any(isinstance(each.what, ExportedMask) and each.what.mask.ndim == 3 for each in entrants)
         whole = load(data, Reading(**{"volumes": volumes, **reading}))
-    images, part = choose_part(whole, part, usual="test")
-    learning, _ = choose_part(whole, OTHER_PART[part], usual="train")
-    images = calibrated(prepared(images, on_file), by, on_file)
+    _, images, part = read_part(whole, part=part, default="test", recon=by, on_file=on_file)
+    learning = images
     if any(isinstance(each.what, str) for each in entrants):
-        learning = calibrated(prepared(learning, on_file), by, on_file)
+        _, learning, _ = read_part(whole, part=OTHER_PART[part], recon=by, on_file=on_file)
     centre = None if first is None else first.config.centre or None
     masks = {}
     for name, each in zip(names(entrants), entrants, strict=True):

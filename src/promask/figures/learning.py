@@ -35,7 +35,7 @@ from promask.figures.layout import (
     white,
     width_of,
 )
-from promask.learning.config import SHAPE
+from promask.learners import describe
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import MaskDistribution
@@ -327,6 +327,8 @@ def _legend(axes: "Axes") -> None:
     axes.legend(fontsize=TEXT, edgecolor="none", framealpha=0.9, borderpad=0.1)
 
 
+FEW_STEPS = 8
+"""Steps, up to which each of them is marked in the learning curve."""
 WIDE = 3
 """Losses that differ by more than this factor are shown on a logarithmic scale."""
 
@@ -366,15 +368,14 @@ def overview(run: Run) -> "Figure":
 def learning_curves(axes: "Axes", run: Run) -> None:
     """The loss of every step, and the budget."""
     steps = range(1, len(run.history.loss) + 1)
-    race = run.config.rule == SHAPE
-    of = "the best shape in each round" if race else "each batch"
-    axes.plot(steps, run.history.loss, color="tab:blue", marker="o" if race else None)
-    axes.set(title=f"Learning: the loss of {of}", xlabel="round" if race else "step")
+    noun, few = describe(run.config.learner).noun, len(steps) <= FEW_STEPS
+    axes.plot(steps, run.history.loss, color="tab:blue", marker="o" if few else None)
+    axes.set(title=f"Learning: the loss of each {noun}", xlabel=noun)
     if max(run.history.loss) > WIDE * min(run.history.loss) > 0:
         axes.set_yscale("log")
     else:
         axes.ticklabel_format(axis="y", useOffset=False)
-    if race:
+    if few:
         axes.set_xticks(steps)
     axes.set_ylabel(f"loss ({run.config.loss})", color="tab:blue", parse_math=False)
     of_budget = axes.twinx()

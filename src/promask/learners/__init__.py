@@ -30,9 +30,7 @@ __all__ = [
     "usual_learner",
 ]
 
-LEARNERS: Mapping[str, type[Any]] = {
-    kind.name: kind for kind in (BestResponse, Exchange, GumbelAdam, ShapeRace)
-}
+LEARNERS: Mapping[str, type[Any]] = {kind.name: kind for kind in (BestResponse, Exchange, GumbelAdam, ShapeRace)}
 PUBLISHED = GumbelAdam.name
 """The learner of the paper."""
 FORMER_NAMES: Mapping[str, str] = {

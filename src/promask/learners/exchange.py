@@ -17,7 +17,7 @@ from torch import Tensor
 from promask.learners.base import Description
 from promask.learners.gradient import Evidence, GradientLearner
 from promask.losses.base import Loss
-from promask.operators.encoding import Encoding, to_hybrid_space, coil_product
+from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
 from promask.operators.fourier import fft_order
 from promask.problem.objective import Backpropagated, Differentiate, backpropagate
 from promask.problem.problem import Problem
@@ -95,7 +95,11 @@ class Exchange(GradientLearner):
         random=False,
         curve="Each step looks at a few images through the mask without a few of its samples: the loss is noisy.",
     )
-    differentiate: ClassVar[Differentiate] = staticmethod(insert)
+
+    @property
+    def differentiate(self) -> Differentiate:
+        """What is asked of each mask: its loss, and what would come of inserting missing units."""
+        return insert
 
     def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
         """What missing units are worth."""

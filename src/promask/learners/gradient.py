@@ -1,4 +1,4 @@
-"""Learners that follow gradients: draw masks, see what they are worth, propose probabilities, project (Algorithm 1)."""
+"""Learners that follow gradients: draw masks, gather evidence, propose, project (Algorithm 1)."""
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -73,9 +73,6 @@ class GradientLearner:
     """The settings that gradient learners share, and their step; `evidence` is what a learner adds."""
 
     name: ClassVar[str]
-    differentiate: ClassVar[Differentiate] = staticmethod(backpropagate)
-    """What is asked of each mask: dL/dm, or something better."""
-
     steps: int
     batch_size: int
     samples: int = 1
@@ -86,6 +83,11 @@ class GradientLearner:
     """The share of the steps before the budget begins to fall."""
     exploitation: float = 0.1
     """The share of the steps after it has reached its target."""
+
+    @property
+    def differentiate(self) -> Differentiate:
+        """What is asked of each mask: its loss and dL/dm."""
+        return backpropagate
 
     def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
         """What gathers the evidence of one member."""
@@ -104,9 +106,7 @@ class GradientLearner:
         order = problem.random("batches", member)
         return problem.images.batches(self.batch_size, self.samples, order, state.step)
 
-    def step(
-        self, problem: Problem, state: GradientState, batch: Iterator[Piece]
-    ) -> tuple[GradientState, float]:
+    def step(self, problem: Problem, state: GradientState, batch: Iterator[Piece]) -> tuple[GradientState, float]:
         """Draw masks and gather evidence for each part of the batch, sum it over processes, propose, project."""
         step, evidence, finetuning = state.step + 1, state.evidence, problem.finetuning
         state.temperature = evidence.begin(state.theta, step)

@@ -96,7 +96,9 @@ class GumbelEvidence:
         """Go on from a state."""
         if state:
             like = {"step": torch.zeros(()), "exp_avg": self.theta, "exp_avg_sq": self.theta}
-            self.adam.state[self.theta] = {name: restore_tensor(state[name], each).clone() for name, each in like.items()}
+            self.adam.state[self.theta] = {
+                name: restore_tensor(state[name], each).clone() for name, each in like.items()
+            }
 
     def _warn_of_scale(self, gradient: Units) -> None:
         """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or

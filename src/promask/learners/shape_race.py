@@ -25,8 +25,8 @@ from promask.problem.microbatches import not_finite
 from promask.problem.objective import backpropagate
 from promask.problem.problem import Problem
 from promask.recon.base import reconstruct_spectra
-from promask.sampling.projection import constrain, nth_largest
 from promask.sampling.pattern import Pattern
+from promask.sampling.projection import constrain, nth_largest
 from promask.types import UnitMask, Units, restore_tensor
 
 Weights = Float[Tensor, " maps"]

@@ -1,12 +1,13 @@
 """From data to a run: the whole of learning in one call."""
 
+import copy
 import itertools
 import platform
 import statistics
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -16,11 +17,12 @@ from promask import __version__
 from promask.cluster.dask import check_address
 from promask.data.file_set import OnFile
 from promask.errors import InputError
-from promask.learning.checkpoint import Identity, Keeper
-from promask.learning.config import Config
-from promask.learning.ensemble import Ensemble, OnCluster
-from promask.learning.history import OnStep, Recorder, first_of
-from promask.learning.opening import Opening
+from promask.learners import Learner, describe, make_learner
+from promask.learning.checkpoint import Checkpointer, Clock, Identity
+from promask.learning.config import Config, Settings, refuse_unknown
+from promask.learning.ensemble import Ensemble, OnCluster, optimise_members
+from promask.learning.hooks import OnStep, ReportProgress, TrajectoryRecorder
+from promask.learning.loop import Hook
 from promask.learning.records import (
     CheckpointRecord,
     DataRecord,
@@ -30,11 +32,15 @@ from promask.learning.records import (
     RunRecord,
 )
 from promask.learning.run import Run
-from promask.learning.selection import search
-from promask.losses import find_segmentation, make_loss
+from promask.learning.selection import mean_loss, reference_masks, select
+from promask.learning.setup import Prepared, Setup
+from promask.losses import find_segmentation, freeze_networks, make_loss, replace_network
 from promask.losses.base import Loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation, make_segmentation
+from promask.losses.weighted_sum import WeightedSum
+from promask.problem.finetuning import Finetuning
 from promask.problem.parallel import ALONE, Group
+from promask.problem.problem import Problem
 from promask.recon import make_reconstruction, settings_of
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
@@ -43,13 +49,14 @@ from promask.types import LossFunction
 
 def learn(
     data: Any,
-    acceleration: float,
+    acceleration: float | Config,
     *,
     preset: str = "default",
+    learner: str | Learner | None = None,
     loss: str | LossFunction | None = None,
     network: str | Path | nn.Module | Segmentation | None = None,
     task: str | Loss | None = None,
-    recon: str | Reconstruction = "zero-filled",
+    recon: str | Reconstruction | None = None,
     init: Any = None,
     on_step: OnStep | None = None,
     on_file: OnFile | None = None,
@@ -57,7 +64,7 @@ def learn(
     resume: bool = False,
     group: Group = ALONE,
     scheduler: str | None = None,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> Run:
     """Learn where to sample k-space.
 
@@ -66,61 +73,75 @@ def learn(
     >>> run.mask.shape, int(run.mask.sum())
     (torch.Size([16, 16]), 64)
 
-    `data` is an array or tensor of images, a torch Dataset, a file, a folder or a built-in name; `loss` is `mse`,
-    `l1`, `ssim` or a callable on (magnitude images, targets), a mean over the images; with a `network`, a file or
-    `promask.losses.Segmentation`, it is `segmentation` unless told otherwise; or a sum of such, such as
-    `0.5*segmentation + 0.5*mse`. A `task` may be all of this in one object. `recon` is how images are
-    reconstructed: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`, or an object of
-    `promask.recon`, such as a network. `init` is `uniform`, `energy`, or an
-    array or .npy file of probabilities, or a run folder. With a folder for a `checkpoint`, a run that is killed
-    goes on from there when it is called again with `resume`. `group` are the processes that learn together, from
-    `promask.problem.parallel.joined`; `scheduler` is the address of a Dask cluster that learns the members.
-    Further settings are those of `Config`: steps,
-    batch_size, samples, members, pattern, axis, centre, part, seed, finetune, ...; and of `Reading`, for files.
+    Args:
+        data: An array or tensor of images, (N, *space) or (N, channel, *space); a torch Dataset; a file, a folder,
+            or a built-in name.
+        acceleration: The acceleration factor, at least 1; or a `Config` with all settings.
+        preset: `default`, or `paper` for section 4 of the paper.
+        learner: `best-response`, `exchange`, `gumbel-adam` (the paper's), `shape-race`, or an object of your own;
+            by default the one that suits the loss and the reconstruction.
+        loss: `mse`, `l1`, `ssim`, `complex-mse`, `complex-l1`, `segmentation`, a weighted sum such as
+            `0.5*segmentation + 0.5*mse`, or a function of magnitude images and targets, (batch, channel, *space)
+            both, that returns their mean loss. By default `mse`, or `segmentation` with a network.
+        network: The network that segments: a file, a module with classes, or `promask.losses.Segmentation`.
+        task: `reconstruction`, `segmentation`, or an object of `promask.losses` instead of `loss` and `network`.
+        recon: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`, or an object of
+            `promask.recon` or of your own.
+        init: `energy`, `uniform`, or probabilities to start from, centred: an array, a .npy file or a run folder.
+        on_step: Called after every step with a `Progress`, whose probabilities are centred.
+        on_file: Called with the number of files read, and their total.
+        checkpoint: The folder for checkpoints; a run that is killed goes on from there with `resume`.
+        resume: Whether to go on from the checkpoints in that folder.
+        group: The processes that learn together, from `promask.problem.parallel.joined`.
+        scheduler: The address of a Dask cluster that learns the members.
+        **settings: The other fields of `Config`: `steps`, `batch_size`, `samples`, `members`, `pattern`, `axis`,
+            `centre`, `annealing`, `patience`, `seed`, `device`, `part`, `finetune`, `iterations`, ...; and how
+            files are read: `volumes`, `size`, `slices`, `coils`, `noise`, `maps`, ...
+
+    Returns:
+        The run: its mask and probabilities, centred, and how they came about.
+
+    Raises:
+        InputError: If something about the arguments or the data is wrong: one sentence that says what.
     """
-    if isinstance(task, str):
-        settings["task"] = task
-    task = _task(loss, network, task)
-    if init is not None:
-        settings["init"] = str(init) if isinstance(init, str | Path) else "given"
-    segmentation = find_segmentation(task)
-    if network is not None or segmentation is not None:
-        settings["network"] = str(network) if isinstance(network, str | Path) else "given"
-    name, iterative = (recon, None) if isinstance(recon, str) else (recon.name, recon.iterative)
-    config = Config.preset(preset, iterative, acceleration=acceleration, loss=task.name, recon=name, **settings)
-    recon = make_reconstruction(recon, config.iterations, config.regularisation)
-    opening = Opening(data, config, task, recon, config.init if init is None else init)
-    if scheduler is not None:
-        _check_cluster(scheduler, config, group)
-    opened = opening(on_file, group)
-    config, pattern, samples, clock = opened.config, opened.pattern, opened.samples, opened.clock
-    recorder = Recorder(first_of(opened.start, pattern, config), on_step)
-    identity = Identity({**config.to_dict(), "samples": len(samples)}, samples.mean_energy(pattern))
-    keeper = Keeper(None if checkpoint is None else Path(checkpoint), identity, resume, recorder, group, clock)
-    elsewhere = None if scheduler is None else OnCluster(scheduler, replace(opening, config=config), recorder)
-    found = search(
-        samples, opened.judges, pattern, task, config, opened.start, recorder.on_step, keeper, elsewhere
+    setup, given_network = _setup(
+        data, acceleration, preset, learner, loss, network, task, recon, init, dict(settings)
     )
+    if scheduler is not None:
+        _check_cluster(scheduler, setup.config, group)
+    prepared = setup(on_file, group)
+    config, problem, clock = prepared.config, prepared.problem, Clock()
+    recorder = TrajectoryRecorder(problem)
+    energy = problem.energy
+    identity = Identity({**config.to_dict(), "samples": len(problem.images)}, energy)
+    folder = None if checkpoint is None else Path(checkpoint)
+    checkpointer = Checkpointer(folder, identity, resume, recorder, group, clock)
+    hooks: list[Hook] = [prepared.early_stopping, recorder]
+    if on_step is not None:
+        dimensions = len(problem.pattern.free)
+        hooks.append(ReportProgress(on_step, config.members, prepared.learner.steps, dimensions))
+    finetuning = _finetuning(problem, config)
+    with freeze_networks(problem.loss, problem.recon):
+        problem = _in_units_of_the_start(problem)
+        trained = _with_finetuning(problem, finetuning)
+        elsewhere = None
+        if scheduler is not None:
+            elsewhere = OnCluster(scheduler, replace(setup, config=config), recorder, on_step)
+        ensemble = optimise_members(trained, prepared.learner, config.members, hooks, checkpointer, elsewhere)
+        about = describe(prepared.learner)
+        selected = select(problem, trained, prepared.validation, ensemble, about, config)
+    finetuned, of_recon = selected.network is not None, isinstance(problem.recon, Network)
     record = RunRecord(
-        data=DataRecord(
-            source=opened.whole.name,
-            part=opened.part,
-            images=len(opened.chosen),
-            validation=opened.validation,
-            groups=len(set(opened.chosen.groups)),
-            shape=opened.whole.shape,
-        ),
+        data=_data_record(prepared),
         preset=preset,
-        reference=found.plain,
+        reference=selected.reference,
         reconstruction=ReconstructionRecord(
-            recon.name, settings_of(recon), finetuned=found.finetuned and isinstance(recon, Network)
+            problem.recon.name, settings_of(problem.recon), finetuned=finetuned and of_recon
         ),
-        network=_network_record(
-            network, segmentation, config, finetuned=found.finetuned and not isinstance(recon, Network)
-        ),
-        seconds=round(keeper.seconds, 3),
-        seconds_waited=round(samples.seconds_waited, 3),
-        checkpoints=CheckpointRecord(clock.written, round(clock.spent, 4), tuple(sorted(keeper.went_on))),
+        network=_network_record(given_network, problem.loss, config, finetuned=finetuned and not of_recon),
+        seconds=round(checkpointer.seconds, 3),
+        seconds_waited=round(problem.images.seconds_waited, 3),
+        checkpoints=CheckpointRecord(clock.written, round(clock.spent, 4), tuple(sorted(checkpointer.resumed))),
         processes=group.size,
         versions={
             "promask": __version__,
@@ -130,22 +151,70 @@ def learn(
         },
     )
     return Run(
-        distribution=found.distribution,
+        distribution=selected.distribution,
         config=config,
-        history=_history(found.ensemble),
-        variance=found.variance,
+        history=_history(ensemble),
+        variance=selected.variance,
         record=record,
-        network=found.network,
-        trajectory=recorder.trajectory(len(pattern.free)),
+        network=selected.network,
+        trajectory=recorder.trajectory(),
     )
 
 
-def _task(
-    loss: str | LossFunction | None, network: str | Path | nn.Module | Segmentation | None, task: str | Loss | None
-) -> Loss:
+def _setup(
+    data: Any,
+    acceleration: float | Config,
+    preset: str,
+    learner: str | Learner | None,
+    loss: str | LossFunction | None,
+    network: Any,
+    task: str | Loss | None,
+    recon: str | Reconstruction | None,
+    init: Any,
+    settings: dict[str, Any],
+) -> tuple[Setup, Any]:
+    """What was asked, as objects and settings; and the network as it was given."""
+    refuse_unknown(settings)
+    if isinstance(acceleration, Config):
+        if settings:
+            raise InputError(f"The settings are in the Config: give `{next(iter(settings))}` there.")
+        settings = {field.name: getattr(acceleration, field.name) for field in fields(Config)}
+        acceleration, network = settings.pop("acceleration"), network or settings.pop("network")
+        learner, recon = learner or settings.pop("learner"), recon or settings.pop("recon")
+        init, task = init if init is not None else settings.pop("init"), task or settings.pop("task")
+        loss = loss or (settings["loss"] if isinstance(task, str) else None)
+        settings = {name: value for name, value in settings.items() if name not in _NAMED}
+    if isinstance(task, str):
+        settings["task"] = task
+    objective = _loss(loss, network, task)
+    if init is not None:
+        settings["init"] = str(init) if isinstance(init, str | Path) else "given"
+    if network is not None or find_segmentation(objective) is not None:
+        settings["network"] = str(network) if isinstance(network, str | Path) else "given"
+    if learner is not None:
+        settings["learner"] = learner if isinstance(learner, str) else learner.name
+    if learner is not None and not isinstance(learner, str):
+        made = make_learner(learner, None)
+        own = {"steps": made.steps, "batch_size": 1, "patience": 0}
+        settings = {name: getattr(made, name, value) for name, value in own.items()} | settings
+    recon = "zero-filled" if recon is None else recon
+    name, iterative = (recon, None) if isinstance(recon, str) else (recon.name, recon.iterative)
+    config = Config.preset(
+        preset, iterative, acceleration=acceleration, loss=objective.name, recon=name, **settings
+    )
+    recon = make_reconstruction(recon, config.iterations, config.regularisation)
+    learner = make_learner(config.learner if isinstance(learner, str | None) else learner, config)
+    return Setup(data, config, learner, objective, recon, config.init if init is None else init), network
+
+
+_NAMED = ("network", "learner", "recon", "init", "task", "loss")
+"""Settings that have arguments of their own."""
+
+
+def _loss(loss: str | LossFunction | None, network: Any, task: str | Loss | None) -> Loss:
     if task is not None and not isinstance(task, str):
         if loss is not None or network is not None:
-            raise InputError("A task has its loss and its network: leave them out, or the task.")
+            raise InputError("A `task` has its loss and its network: leave out `loss` and `network`, or the task.")
         return task
     segmentation = None if network is None else make_segmentation(network)
     if segmentation is not None and loss is not None and not isinstance(loss, str):
@@ -154,21 +223,56 @@ def _task(
     return make_loss(loss or (SEGMENTATION if for_network else "mse"), segmentation)
 
 
+def _finetuning(problem: Problem, config: Config) -> Finetuning | None:
+    """A copy of the network that is trained, if that was asked for: the one that reconstructs comes first."""
+    segmentation, recon = find_segmentation(problem.loss), problem.recon
+    network = recon.module if isinstance(recon, Network) else segmentation.network if segmentation else None
+    return Finetuning(copy.deepcopy(network), config.network_rate) if config.finetune and network else None
+
+
+def _with_finetuning(problem: Problem, finetuning: Finetuning | None) -> Problem:
+    """The same problem with the network that is trained."""
+    if finetuning is None:
+        return problem
+    if isinstance(problem.recon, Network):
+        images = problem.images.with_recon(replace(problem.recon, module=finetuning.network))
+        return replace(problem, images=images, finetuning=finetuning)
+    return replace(problem, loss=replace_network(problem.loss, finetuning.network), finetuning=finetuning)
+
+
+def _in_units_of_the_start(problem: Problem) -> Problem:
+    """A weighted sum of losses with each as a share of its value for the mask of largest energy."""
+    if not isinstance(problem.loss, WeightedSum):
+        return problem
+    images, pattern = problem.images, problem.pattern
+    energy = reference_masks(images, pattern, problem.budget, problem.centre)["energy"]
+    units = [mean_loss(energy, images, pattern, term.loss) for term in problem.loss.terms]
+    return replace(problem, loss=problem.loss.scaled_by(units))
+
+
 def _check_cluster(scheduler: str, config: Config, group: Group) -> None:
     check_address(scheduler)
     if config.members == 1:
-        raise InputError(
-            "A cluster learns members, each apart from the others: ask for several, such as --members 10."
-        )
+        raise InputError("A cluster learns members, each apart from the others: ask for several with `members`.")
     if group.size > 1:
         raise InputError("Members are learned on a cluster or by the processes of torchrun, not by both.")
 
 
-def _network_record(
-    network: Any, segmentation: Segmentation | None, config: Config, finetuned: bool
-) -> NetworkRecord | None:
+def _data_record(prepared: Prepared) -> DataRecord:
+    return DataRecord(
+        source=prepared.whole.name,
+        part=prepared.part,
+        images=len(prepared.chosen),
+        validation=prepared.held_back,
+        groups=len(set(prepared.chosen.groups)),
+        shape=prepared.whole.shape,
+    )
+
+
+def _network_record(network: Any, loss: Loss, config: Config, finetuned: bool) -> NetworkRecord | None:
     if config.network is None:
         return None
+    segmentation = find_segmentation(loss)
     classes = None if segmentation is None else segmentation.classes
     file = str(Path(network).absolute()) if isinstance(network, str | Path) else None
     return NetworkRecord(file, None if classes is None else classes.names, finetuned)

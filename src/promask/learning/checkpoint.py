@@ -214,8 +214,8 @@ class Unsaved:
 class Checkpointer:
     """The hook that keeps the state of the members of a run, in a folder if there is one.
 
-    It writes a state when that is due, and otherwise remembers it, so that `at_work` can write it if something ends
-    the work.
+    It writes a state when that is due, and otherwise remembers it, so that `at_work` can write it if something
+    ends the work.
     """
 
     folder: Path | None = None

@@ -1,17 +1,18 @@
 """The settings of a run: one frozen dataclass, checked when it is made, to and from JSON."""
 
 import dataclasses
+import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from promask.data.reading import Check, Reading
 from promask.errors import InputError, one_line
-from promask.learners import RULES
+from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, usual_learner
 from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
 
@@ -19,39 +20,21 @@ LARGEST = 1e18
 """No setting is larger; infinity and NaN are not smaller."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    # Few cheap steps on the budget itself, in units of what the last affordable sample is worth.
-    "default": {
-        "steps": 100,
-        "batch_size": 16,
-        "samples": 1,
-        "members": 1,
-        "rule": "response",
-        "init": "energy",
-        "annealing": "none",
-        "patience": 10,
-    },
+    # Few cheap steps on the budget itself; how many, the learner knows.
+    "default": {"samples": 1, "members": 1, "init": "energy", "annealing": "none"},
     # Section 4 of the paper.
     "paper": {
+        "learner": PUBLISHED,
         "steps": 2500,
         "batch_size": 32,
         "samples": 4,
         "members": 10,
-        "rule": "published",
         "annealing": "cubic",
         "patience": 0,
     },
 }
-
-
-SHAPE = "shape"
-"""The rule that looks for the shape of a mask, and asks for losses alone."""
-FOR_NETWORKS: Mapping[str, Any] = {"rule": SHAPE, "steps": 5, "batch_size": 48, "patience": 0}
-"""What is different by default where a network judges: its gradients are noisy, and dear."""
 DIRECT = ("zero-filled", "rss", "sense")
-"""Reconstructions that infer nothing of what was not acquired."""
-EXCHANGE = "exchange"
-FOR_FILLING_IN: Mapping[str, Any] = {"rule": EXCHANGE, "steps": 120, "batch_size": 4, "patience": 0}
-"""What is different by default for the other ones: units depend on their neighbours, and images take long."""
+"""Reconstructions that infer nothing of what was not acquired; all others are iterative."""
 RECONSTRUCTION, SEGMENTATION = TASKS = ("reconstruction", "segmentation")
 
 
@@ -87,7 +70,7 @@ _CHECKS: Mapping[str, Check] = {
     "batch_size": _COUNT,
     "samples": _COUNT,
     "members": _COUNT,
-    "rule": (str, lambda value: value in RULES or value == SHAPE, " or ".join((*RULES, SHAPE))),
+    "learner": (str, _anything, " or ".join(LEARNERS)),
     "learning_rate": (_NUMBER, _positive, "a positive number"),
     "pattern": (str, FREE_AXES.__contains__, " or ".join(FREE_AXES)),
     "axis": (
@@ -134,15 +117,14 @@ class Config(Reading):
     """L, the masks drawn for each image of a batch."""
     members: int
     """M, the independent runs whose probabilities are averaged."""
-    rule: str
-    """How masks are drawn and move the probabilities: `response` to their gains, `published` (with Adam), or
-    `shape`: the losses of whole shapes are compared in a race, or `exchange`: members of the mask for others."""
+    learner: str
+    """How probabilities are moved: `best-response`, `exchange`, `gumbel-adam` (the paper's) or `shape-race`."""
     annealing: str
     """How the budget falls from all units to its target: `cubic`, `linear`, or `none`, the target all along."""
     patience: int
     """Learning ends when the mode is the same as this many steps before; 0: never."""
     learning_rate: float = 0.01
-    """Of the published rule; the others have none."""
+    """Of `gumbel-adam`; the other learners have none."""
     pattern: str = "2d"
     axis: tuple[int, ...] | None = None
     """Which axes are free; None: the last ones."""
@@ -181,8 +163,12 @@ class Config(Reading):
         super().__post_init__()
         if self.pattern == "3d":
             object.__setattr__(self, "volumes", True)
-        if self.rule == "response" and self.batch_size * self.samples < 2:
-            raise InputError("The rule 'response' compares masks: batch-size times samples must be at least 2.")
+        fewest = describe(self.learner).fewest_masks
+        if self.batch_size * self.samples < fewest:
+            raise InputError(
+                f"The learner {self.learner!r} compares masks: `batch_size` times `samples` must be at least "
+                f"{fewest}."
+            )
         if self.task == SEGMENTATION and not names_segmentation(self.loss):
             raise InputError(f"The loss {self.loss!r} has no segmentation in it: leave out the task, or the loss.")
         has_network = self.task == SEGMENTATION or self.recon == "network"
@@ -198,46 +184,106 @@ class Config(Reading):
     def preset(name: str, iterative: bool | None = None, **settings: Any) -> "Config":
         """A preset, with the given settings instead of its own.
 
-        The task is a segmentation if the loss is, or if there is a network and no loss. Whether the reconstruction
-        fills in what was not acquired is known by its name, unless that is one of a user's own.
+        Args:
+            name: `default` or `paper`.
+            iterative: Whether the reconstruction is iterative; None: known by its name.
+            **settings: The fields of this class. The task is a segmentation if the loss is, or if there is a
+                network and no loss.
+
+        Returns:
+            The settings.
         """
         if name not in PRESETS:
             raise InputError(f"Unknown preset {name!r}: choose one of {', '.join(PRESETS)}.")
         usual = dict(PRESETS[name])
-        if iterative is None:
-            iterative = settings.get("recon", DIRECT[0]) not in DIRECT
-        if name == "default" and iterative:
-            usual |= FOR_FILLING_IN if settings.get("rule", EXCHANGE) == EXCHANGE else {}
         loss = settings.get("loss", SEGMENTATION if settings.get("network") else "")
         if names_segmentation(str(loss)):
             usual["task"] = SEGMENTATION
-        if settings.get("task", usual.get("task")) == SEGMENTATION:
+        for_network = settings.get("task", usual.get("task")) == SEGMENTATION
+        if for_network:
             usual["loss"] = SEGMENTATION
-            usual |= FOR_NETWORKS if name == "default" and settings.get("rule", SHAPE) == SHAPE else {}
+        if iterative is None:
+            iterative = settings.get("recon", DIRECT[0]) not in DIRECT
+        settings = _in_present_names(settings)
+        usual.setdefault("learner", usual_learner(for_network, iterative))
+        usual = {**describe(settings.get("learner", usual["learner"])).defaults, **usual}
         return Config.from_dict({**usual, **settings})
+
+    def for_images(self, recon: str) -> "Config":
+        """The settings to learn a mask for the squared error of the image itself, on the same pattern."""
+        usual = Config.preset("default", acceleration=self.acceleration, recon=recon)
+        shared = ("pattern", "axis", "volumes", "centre", "seed", "device", "part")
+        return dataclasses.replace(usual, **{name: getattr(self, name) for name in shared})
 
     @staticmethod
     def from_dict(settings: Mapping[str, Any]) -> "Config":
         """From plain values; unknown names are refused."""
+        settings = _in_present_names(settings)
         refuse_unknown(settings)
         if "acceleration" not in settings:
-            raise InputError("The acceleration is missing: give a number of at least 1, such as --accel 8.")
+            raise InputError("`acceleration` is missing: give a number of at least 1, such as 8.")
         missing = [name for name in PRESETS["paper"] if name not in settings]
         if missing:
-            raise InputError(f"The settings are not complete: there is no {missing[0].replace('_', '-')}.")
+            raise InputError(f"The settings are not complete: there is no `{missing[0]}`.")
         return Config(**settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as they stand in run.json."""
-        return dataclasses.asdict(self)
+        """Plain values, as they stand in run.json; `rule` is what the learner was called before."""
+        former = {name: rule for rule, name in FORMER_NAMES.items()}
+        return {**dataclasses.asdict(self), "rule": former.get(self.learner, self.learner)}
+
+
+class Settings(TypedDict, total=False):
+    """The fields of `Config` as keywords of `learn`, but for those that have arguments of their own."""
+
+    steps: int
+    batch_size: int
+    samples: int
+    members: int
+    annealing: str
+    patience: int
+    learning_rate: float
+    pattern: str
+    axis: int | Sequence[int] | None
+    finetune: bool
+    network_rate: float
+    iterations: int | None
+    regularisation: float | None
+    exploration: float
+    exploitation: float
+    centre: int
+    seed: int
+    part: str | None
+    device: str
+    volumes: bool
+    kspace: str
+    array: str | None
+    holds: str | None
+    plane: str | None
+    slices: tuple[int | None, int | None] | None
+    size: Sequence[int] | None
+    skip_bad: bool
+    coils: int | None
+    noise: float
+    maps: str | None
+
+
+def _in_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`rule`, as older runs have it, as `learner`."""
+    present = {name: value for name, value in settings.items() if name != "rule"}
+    if "rule" in settings:
+        present.setdefault("learner", FORMER_NAMES.get(settings["rule"], settings["rule"]))
+    return present
 
 
 def refuse_unknown(settings: Mapping[str, Any]) -> None:
-    """Say so if there is a setting that no configuration has."""
+    """Say so if there is a setting that no configuration has, and which one may be meant."""
     known = [field.name for field in dataclasses.fields(Config)]
     for name in settings:
         if name not in known:
-            raise InputError(f"Unknown setting {name!r}: choose from {', '.join(known)}.")
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            meant = f"did you mean `{near[0]}`?" if near else f"choose from {', '.join(known)}."
+            raise InputError(f"Unknown setting {name!r}: {meant}")
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -251,5 +297,6 @@ def read_settings(path: Path) -> dict[str, Any]:
     settings = settings.get("config", settings) if isinstance(settings, dict) else settings
     if not isinstance(settings, dict):
         raise InputError(f"The configuration {path} must be a JSON object of names and values.")
+    settings = _in_present_names(settings)
     refuse_unknown(settings)  # before they become arguments of functions, which have names of their own
     return settings

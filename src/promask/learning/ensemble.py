@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from promask.cluster.dask import completed
+from promask.cluster.dask import map_unordered
 from promask.learners.base import History, Learner
 from promask.learning.checkpoint import Checkpointer, packed, unpacked
 from promask.learning.hooks import OnStep, Progress, TrajectoryRecorder
@@ -100,7 +100,7 @@ class OnCluster:
         }
         missing = [member for member in range(config.members) if member not in found]
         setup = self.setup.for_other_machines(task)
-        for member, content in completed(self.scheduler, learn_member, missing, setup):
+        for member, content in map_unordered(self.scheduler, learn_member, missing, setup):
             answer = unpacked(content)
             found[member] = answer["member"]
             if member == 0:

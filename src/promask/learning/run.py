@@ -17,7 +17,7 @@ from promask.data.sandbox import check_claim
 from promask.errors import InputError, one_line
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
-from promask.learning.history import Trajectory
+from promask.learning.hooks import Trajectory
 from promask.learning.records import RunHistory, RunRecord
 from promask.recon import RECONSTRUCTIONS, make_reconstruction, with_settings
 from promask.recon.base import Reconstruction

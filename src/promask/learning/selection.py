@@ -1,193 +1,154 @@
-"""Masks that need no learning, and that a learned one should not fall short of.
+"""Selection: is a reference mask better than what was learned?
 
 What a unit is worth depends on the others, and some masks are better than their parts: a solid block leaves an
 empty background nearly empty, which structural similarity rewards, and no small step leads there from scattered
-units. So learning ends with a look at the plain masks, on images that were learned from, or, where a network
-judges, on others.
-
-The search for a mask: the members, and a look at masks that need no learning.
+units. So after learning, the mask is compared with reference masks on the images that were learned from, or, where
+a network judges, on validation images.
 """
 
-import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
-from promask.learning.checkpoint import Keeper
-from promask.learning.config import EXCHANGE, PRESETS, Config
-from promask.learning.ensemble import Elsewhere, Ensemble, optimise_members
-from promask.learning.history import OnStep
-from promask.losses import find_segmentation, freeze_networks, replace_network
+from promask.learners import Description, make_learner
+from promask.learning.config import Config
+from promask.learning.ensemble import Ensemble, optimise_members
+from promask.learning.hooks import EarlyStopping
+from promask.losses import find_segmentation
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
-from promask.losses.weighted_sum import WeightedSum
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import Samples
-from promask.problem.initial import Start, starting_probabilities
-from promask.problem.objective import Finetuning
-from promask.recon.base import Reconstruction, reconstruct_spectra
-from promask.recon.network import Network
+from promask.problem.problem import STARTS, Problem, starting_probabilities
+from promask.recon.base import reconstruct_spectra
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
-from promask.sampling.straight_through import generator
 from promask.types import UnitMask, Units
 
-LOOKED_AT = 64
-"""The most samples that decide what learning ends with."""
-FEWER = 24
-"""The same where a reconstruction takes long."""
-JUDGES = 256
-"""The same where a network judges: it is of two minds."""
+LEARNED = "learned"
+"""The name of the learned mask among the candidates."""
+MOST_IMAGES = 64
+"""The most images that decide."""
+MOST_ITERATIVE = 24
+"""The same where a reconstruction is iterative, which takes long."""
+MOST_JUDGED = 256
+"""The same where a network judges, whose loss is noisy."""
 
 
-def plain_masks(samples: Samples, pattern: Pattern, budget: int, centre: int) -> dict[str, UnitMask]:
-    """The units of most energy, and the innermost ones; each has the central block of width `centre`."""
-    energy = centred(samples.mean_energy(pattern), len(pattern.free)).cpu()
-    innermost = pattern.innermost(budget)
-    return {
-        name: best_units(values, pattern, budget, centre)
-        for name, values in {"energy": energy, "centre": innermost}.items()
+@dataclass(frozen=True)
+class Selected:
+    """What learning ends with, centred."""
+
+    distribution: MaskDistribution
+    variance: Units
+    reference: str | None = None
+    """The name of the reference mask that took the place of the learned one."""
+    network: nn.Module | None = None
+    """The network that was trained, if one was and is better than the one that was given."""
+
+
+def select(
+    given: Problem, trained: Problem, validation: Samples, ensemble: Ensemble, about: Description, config: Config
+) -> Selected:
+    """Compare what was learned with reference masks, and keep the best.
+
+    Args:
+        given: The problem as it was given.
+        trained: The same with the network that was trained while the mask was learned, if one was.
+        validation: The images that decide.
+        ensemble: What was learned.
+        about: What is known of the learner.
+        config: The settings.
+
+    Returns:
+        The distribution over masks to keep, and what it is.
+    """
+    pattern, finetuning = given.pattern, trained.finetuning
+    network = None if finetuning is None else finetuning.network
+    distribution = MaskDistribution(_result(ensemble.probabilities, pattern), pattern, given.budget)
+    selected = Selected(distribution, _result(ensemble.variance, pattern), network=network)
+    if not about.selects:
+        return selected
+    learned = {LEARNED: distribution}
+    if not about.averages and len(ensemble.members) > 1:
+        for number, theta in enumerate(ensemble.members):
+            learned[f"member {number}"] = replace(distribution, probabilities=_result(theta, pattern))
+    masks = {name: pattern.restrict(each.mode()) for name, each in learned.items()}
+    masks |= reference_masks(given.images, pattern, given.budget, given.centre)
+    masks |= _other_learned_masks(given, config)
+    problems = [given] if finetuning is None else [trained, given]
+    iterative = given.recon.iterative
+    most = MOST_JUDGED if given.loss.needs_labels else MOST_ITERATIVE if iterative else MOST_IMAGES
+    losses = {
+        (name, place): mean_loss(units, validation.with_recon(problem.recon), pattern, problem.loss, most)
+        for place, problem in enumerate(problems)
+        for name, units in masks.items()
     }
+    known = {which: loss for which, loss in losses.items() if not math.isnan(loss)}
+    if not known:
+        raise FloatingPointError("The loss of every mask became nan: are the values of the images too large?")
+    name, place = min(known, key=known.__getitem__)
+    selected = replace(selected, network=network if place == 0 else None)
+    if name in learned:
+        return replace(selected, distribution=learned[name])
+    certain = replace(distribution, probabilities=masks[name].to(torch.float32))
+    return replace(selected, distribution=certain, variance=torch.zeros_like(selected.variance), reference=name)
+
+
+def reference_masks(samples: Samples, pattern: Pattern, budget: int, centre: int) -> dict[str, UnitMask]:
+    """The units of most energy, and the innermost ones; each has the calibration region of width `centre`."""
+    energy = centred(samples.mean_energy(pattern), len(pattern.free)).cpu()
+    values: Mapping[str, Units | UnitMask] = {"energy": energy, "centre": pattern.innermost(budget)}
+    return {name: best_units(each, pattern, budget, centre) for name, each in values.items()}
 
 
 def best_units(values: Units | UnitMask, pattern: Pattern, budget: int, centre: int) -> UnitMask:
-    """The units of the largest values, centred, among them the central block."""
+    """The units of the largest values, centred, among them the calibration region."""
     return pattern.largest(values.double().masked_fill(pattern.centre(centre), torch.inf), budget)
 
 
 @torch.no_grad()
-def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, task: Loss, most: int = LOOKED_AT) -> float:
-    """The mean loss of some of the samples, at equal distances, reconstructed with the same units."""
+def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, loss: Loss, most: int = MOST_IMAGES) -> float:
+    """The mean loss of some of the samples, at equal distances, reconstructed with the same units, centred."""
     mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
     chosen = samples.some(most)
     total = torch.zeros((), dtype=torch.float64)
     for piece in samples.shared_pieces(chosen):
         images = piece.geometry.crop(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
-        total += float(task(images, piece)) * len(piece.targets)
-    samples.group.add_up(total)
+        total += float(loss(images, piece)) * len(piece.targets)
+    samples.group.sum(total)
     return float(total) / len(chosen)
 
 
-LEARNED = "learned"
+def _other_learned_masks(problem: Problem, config: Config) -> dict[str, UnitMask]:
+    """Where a network judges or the reconstruction is iterative: the mask for the image itself, and the start."""
+    masks: dict[str, UnitMask] = {}
+    if find_segmentation(problem.loss) is not None:
+        masks["mse"] = _mask_for_images(problem, problem.images, config)
+    elif problem.recon.iterative:
+        masks[ZeroFilled.name] = _mask_for_images(problem, problem.images.with_recon(ZeroFilled()), config)
+    if masks and config.init not in STARTS:
+        start = centred(problem.start.draw(problem.random("start", 0)), len(problem.pattern.free))
+        masks["start"] = best_units(start, problem.pattern, problem.budget, problem.centre)
+    return masks
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a search ended with, centred."""
-
-    distribution: MaskDistribution
-    variance: Units
-    ensemble: Ensemble
-    plain: str | None = None
-    """The name of the plain mask that took the place of the learned one."""
-    network: nn.Module | None = None
-    """The network that was trained on, if one was and is better than the one that was given."""
-
-    @property
-    def finetuned(self) -> bool:
-        """Whether the network is another one than was given."""
-        return self.network is not None
-
-
-def search(
-    samples: Samples,
-    judges: Samples,
-    pattern: Pattern,
-    task: Loss,
-    config: Config,
-    start: Start,
-    on_step: OnStep | None = None,
-    keeper: Keeper | None = None,
-    elsewhere: Elsewhere | None = None,
-) -> Found:
-    """Learn from samples; the judges, which may be the same, say whether a plain mask is better.
-
-    A network that is trained on is a copy: the one that was given stays as it is.
-    """
-    budget, dimensions = pattern.budget(config.acceleration), len(pattern.free)
-    plain = plain_masks(samples, pattern, budget, config.centre)
-    recon = samples.recon
-    finetuning = _finetuning(task, recon, config)
-    with freeze_networks(task, recon):
-        if isinstance(task, WeightedSum):
-            units = [mean_loss(plain["energy"], samples, pattern, term.loss) for term in task.terms]
-            task = task.scaled_by(units)
-        tuned, with_tuned = task, recon
-        if finetuning is not None and isinstance(recon, Network):
-            with_tuned = replace(recon, module=finetuning.network)
-        elif finetuning is not None:
-            tuned = replace_network(task, finetuning.network)
-        learning = samples.with_recon(with_tuned)
-        ensemble = optimise_members(
-            learning, pattern, tuned, config, start, on_step, finetuning, keeper, elsewhere
-        )
-        distribution = MaskDistribution(_result(ensemble.probabilities, dimensions), pattern, budget)
-        found = Found(distribution, _result(ensemble.variance, dimensions), ensemble)
-        if config.rule == "published":  # left as it is
-            return replace(found, network=None if finetuning is None else finetuning.network)
-        masks = {LEARNED: pattern.restrict(distribution.mode()), **plain}
-        learned = {LEARNED: distribution}
-        if config.rule == EXCHANGE and config.members > 1:  # units that keep their distance have no common mean
-            for number, theta in enumerate(ensemble.members):
-                of_member = replace(distribution, probabilities=_result(theta, dimensions))
-                learned[f"member {number}"] = of_member
-                masks[f"member {number}"] = pattern.restrict(of_member.mode())
-        if find_segmentation(task) is not None:
-            masks["mse"] = _for_images(samples, pattern, config)
-        elif recon.iterative:
-            masks[ZeroFilled.name] = _for_images(samples.with_recon(ZeroFilled()), pattern, config)
-        learned_for_more = find_segmentation(task) is not None or recon.iterative
-        if learned_for_more and config.init not in ("energy", "uniform"):
-            given = centred(start(generator(config.seed, 0, "start")), dimensions)
-            masks["start"] = best_units(given, pattern, budget, config.centre)
-        ways = [(tuned, with_tuned), (task, recon)] if finetuning is not None else [(task, recon)]
-        most = JUDGES if task.needs_labels else FEWER if recon.iterative else LOOKED_AT
-        losses = {
-            (name, place): mean_loss(units, judges.with_recon(by), pattern, each, most)
-            for place, (each, by) in enumerate(ways)
-            for name, units in masks.items()
-        }
-    known = {which: loss for which, loss in losses.items() if not math.isnan(loss)}
-    if not known:
-        raise FloatingPointError("The loss of every mask became nan: are the values of the images too large?")
-    name, place = min(known, key=known.__getitem__)
-    found = replace(found, network=finetuning.network if finetuning is not None and place == 0 else None)
-    if name in learned:
-        return replace(found, distribution=learned[name])
-    return replace(
-        found,
-        distribution=replace(distribution, probabilities=masks[name].to(torch.float32)),
-        variance=torch.zeros_like(found.variance),
-        plain=name,
+def _mask_for_images(problem: Problem, samples: Samples, config: Config) -> UnitMask:
+    """The mask that is learned for the squared error of the image itself, with the usual settings."""
+    start = starting_probabilities("energy", samples, problem.pattern)
+    for_images = replace(problem, images=samples, loss=ImageLoss("mse"), start=start, finetuning=None)
+    usual = config.for_images(samples.recon.name)
+    learner = make_learner(usual.learner, usual)
+    ensemble = optimise_members(
+        for_images, learner, hooks=[EarlyStopping(usual.patience, problem.budget, learner.steps)]
     )
+    probabilities = _result(ensemble.probabilities, problem.pattern)
+    return problem.pattern.restrict(MaskDistribution(probabilities, problem.pattern, problem.budget).mode())
 
 
-def _for_images(samples: Samples, pattern: Pattern, config: Config) -> UnitMask:
-    """The mask that is learned for the image itself, with the settings that images have."""
-    usual = {
-        **PRESETS["default"],
-        "task": "reconstruction",
-        "loss": "mse",
-        "recon": samples.recon.name,
-        "finetune": False,
-        "members": 1,
-    }
-    for_images = replace(config, **usual)
-    start = starting_probabilities("energy", samples, pattern)
-    ensemble = optimise_members(samples, pattern, ImageLoss("mse"), for_images, start)
-    probabilities = _result(ensemble.probabilities, len(pattern.free))
-    return pattern.restrict(MaskDistribution(probabilities, pattern, pattern.budget(config.acceleration)).mode())
-
-
-def _finetuning(task: Loss, recon: Reconstruction, config: Config) -> Finetuning | None:
-    """A copy of the network that is trained on, if that was asked for: the one that reconstructs comes first."""
-    segmentation = find_segmentation(task)
-    network = recon.module if isinstance(recon, Network) else segmentation.network if segmentation else None
-    return Finetuning(copy.deepcopy(network), config.network_rate) if config.finetune and network else None
-
-
-def _result(values: Units, dimensions: int) -> Units:
-    return centred(values, dimensions).to("cpu", torch.float32).contiguous()
+def _result(values: Units, pattern: Pattern) -> Units:
+    return centred(values, len(pattern.free)).to("cpu", torch.float32).contiguous()

@@ -208,7 +208,7 @@ class Samples:
             chosen = self.some(ENERGY_SAMPLES)
             for piece in self.shared_pieces(chosen):
                 total += pattern.energies(piece.spectra).sum(0)
-            self.group.add_up(total)
+            self.group.sum(total)
             self.energies[pattern] = (total / len(chosen)).to(self.like.dtype)
         return self.energies[pattern]
 

@@ -37,9 +37,7 @@ class MicroBatches:
     halved: list[tuple[int, int]]
     """Steps in which memory ran out, and how many images were worked on at a time from then on; added to here."""
 
-    def __call__(
-        self, masks: UnitDraws, batch: Batch, step: int
-    ) -> Iterator[tuple[slice, Batch, Backpropagated]]:
+    def __call__(self, masks: UnitDraws, batch: Batch, step: int) -> Iterator[tuple[slice, Batch, Backpropagated]]:
         """The rows of each micro-batch, its images, and the loss with its derivatives."""
         done = 0
         while done < len(masks):
@@ -91,8 +89,8 @@ def explaining_memory(step: int) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise MemoryError(
-            f"Memory ran out at step {step}, even with a single image at a time: take smaller images, fewer coils, "
-            f"or a machine with more memory."
+            f"Memory ran out at step {step}, even with a single image at a time: take smaller images, fewer "
+            f"coils, or a machine with more memory."
         ) from error
 
 

@@ -1,21 +1,16 @@
 """The chain from masks to a loss and back: expand the masks, reconstruct, the loss, its derivatives."""
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from promask.errors import InputError
 from promask.losses.base import Loss
-from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
-from promask.operators.fourier import fft_order
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
-from promask.types import Batch, Scalar, UnitDraws, restore_tensor
+from promask.types import Batch, Scalar, UnitDraws
 
 
 @dataclass(frozen=True)

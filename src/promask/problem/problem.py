@@ -100,8 +100,8 @@ def starting_probabilities(init: Any, samples: Samples, pattern: Pattern) -> Sta
     """How members start.
 
     Args:
-        init: `uniform`, numbers from U(0, 1), for each member its own; `energy`, evenly spread numbers in the order
-            of the energy; or an array, a .npy file or a run folder with probabilities, centred.
+        init: `uniform`, numbers from U(0, 1), for each member its own; `energy`, evenly spread numbers in the
+            order of the energy; or an array, a .npy file or a run folder with probabilities, centred.
         samples: The images that are learned from.
         pattern: The pattern that the probabilities belong to.
 

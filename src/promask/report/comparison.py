@@ -18,12 +18,10 @@ from torch import nn
 from promask import __version__
 from promask.cluster.dask import check_address
 from promask.data.atomic import check_writable, save_text
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile
 from promask.data.preprocess import channels_seen
 from promask.data.reading import Reading
-from promask.data.sample_sets import choose_part
-from promask.data.sensitivities import calibrated
-from promask.data.sources import absolute, load
+from promask.data.sources import absolute, load, read_part
 from promask.errors import InputError
 from promask.evaluation.cells import (
     Bench,
@@ -190,9 +188,8 @@ class Opening:
         """Both parts, made ready, and the network."""
         segmentation = None if self.network is None else measurable(self.network)
         whole = load(self.data, self.reading)
-        (learning, part), (held_out, _) = (choose_part(whole, part, usual=part) for part in ("train", "test"))
-        learning, held_out = (
-            calibrated(prepared(each, on_file), self.recon, on_file) for each in (learning, held_out)
+        (_, learning, part), (_, held_out, _) = (
+            read_part(whole, part=part, recon=self.recon, on_file=on_file) for part in ("train", "test")
         )
         if segmentation is not None:
             segmentation.check(learning, channels_seen(learning, self.recon))

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from promask.baselines import BASELINES, baseline_mask, matching_pattern
-from promask.data.file_set import prepared
 from promask.data.sample_sets import OTHER_PART, Subset, choose_part
-from promask.data.sensitivities import calibrated
+from promask.data.sources import read_part
 from promask.errors import InputError
 from promask.evaluation.evaluate import Evaluation, evaluate, full_images, measurable, reconstruct
 from promask.evaluation.held_out import same_data
@@ -107,10 +106,10 @@ def gather(
         on_mask(0, 1 + len(RIVALS))
     task = None if network is None else measurable(network)
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
-    chosen, part = choose_part(data, part or (OTHER_PART[learned_from] if own else None), usual="test")
-    measured = calibrated(prepared(chosen), recon)
+    part = part or (OTHER_PART[learned_from] if own else None)
+    _, measured, part = read_part(data, part=part, default="test", recon=recon)
     evaluation = replace(evaluate(run.mask, measured, "all", network=task, recon=recon), part=part)
-    to_look_at, _ = choose_part(data, learned_from if own else OTHER_PART[part], usual="train")
+    to_look_at, _ = choose_part(data, learned_from if own else OTHER_PART[part], default="train")
     few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS

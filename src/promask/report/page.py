@@ -27,7 +27,7 @@ from promask.data.atomic import save_text
 from promask.evaluation.measures import METRICS, Metric
 from promask.figures.layout import plane, save_figure, white
 from promask.figures.learning import overview
-from promask.learning.config import SHAPE
+from promask.learners import describe
 from promask.learning.run import Run
 from promask.losses import metrics
 from promask.report import wording
@@ -163,7 +163,7 @@ def _history(run: Run) -> dict[str, Any]:
         "loss": [_rounded(losses[place]) for place in places],
         "budget": [_rounded(budgets[place]) for place in places],
         "name": f"loss ({run.config.loss})",
-        "noun": "round" if run.config.rule == SHAPE else "step",
+        "noun": describe(run.config.learner).noun,
     }
 
 

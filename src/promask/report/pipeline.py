@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from promask.data.atomic import recovered
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile
 from promask.data.sample_sets import OTHER_PART, choose_part
-from promask.data.sources import load
+from promask.data.sources import load, read_part
 from promask.errors import InputError, InputWarning
 from promask.learning.api import learn
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
-from promask.learning.history import OnStep
+from promask.learning.hooks import OnStep
 from promask.learning.run import Run, check_destination
 from promask.problem.parallel import ALONE, Group
 from promask.report.data import OnMask, gather
@@ -49,10 +49,9 @@ def learn_and_report(
             _make_room(out, resume)
         data_set = load(data, config)
     if group.leads:
-        part_learned = choose_part(data_set, config.part, usual="train")[1]
-        other_part = OTHER_PART[part_learned]
-        prepared(choose_part(data_set, other_part, usual="test")[0], on_file)  # what is bad is found now
-    finished = group.told(b"finished" if resume and group.leads and _is_finished(out) else b"unfinished")
+        _, part_learned = choose_part(data_set, config.part, default="train")
+        read_part(data_set, part=OTHER_PART[part_learned], on_file=on_file)  # bad files are found before learning
+    finished = group.broadcast(b"finished" if resume and group.leads and _is_finished(out) else b"unfinished")
     if finished == b"finished":
         run = _known_again(out, config, data_set)
         if (out / "report.html").is_file():

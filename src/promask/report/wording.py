@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from promask.errors import count
-from promask.learning.config import EXCHANGE, SHAPE
+from promask.learners import describe
 from promask.learning.run import Run
 from promask.report.data import HELD_OUT, LEARNED, OTHER, SAME, SOME, Evidence
 
@@ -131,7 +131,11 @@ def about_mask(run: Run) -> str:
 
 def about_probabilities(run: Run) -> str:
     """The caption of the probabilities."""
-    return "Probabilities: 0 or 1" if run.config.rule == EXCHANGE or run.record.reference else "Probabilities"
+    return (
+        "Probabilities"
+        if describe(run.config.learner).random and not run.record.reference
+        else "Probabilities: 0 or 1"
+    )
 
 
 def about_examples(run: Run) -> str:
@@ -168,12 +172,7 @@ def about_slices(run: Run, evidence: Evidence, rows: int) -> str:
 
 def about_learning(run: Run) -> str:
     """What the curve shows."""
-    if run.config.rule == SHAPE:
-        text = "Each step is a round of a race between shapes of masks; the loss is that of the best one so far."
-    elif run.config.rule == EXCHANGE:
-        text = "Each step looks at a few images through the mask without a few of its units: the loss is noisy."
-    else:
-        text = "The loss of the images of each step, with masks that are drawn at random."
+    text = describe(run.config.learner).curve
     if run.history.stopped_after is not None:
         text += (
             f" It ended after {run.history.stopped_after} of {run.config.steps} steps: the mask no longer changed."
@@ -251,4 +250,4 @@ def _units(run: Run) -> str:
 
 
 def _steps(run: Run) -> str:
-    return count(len(run.history.loss), "round" if run.config.rule == SHAPE else "step")
+    return count(len(run.history.loss), describe(run.config.learner).noun)

@@ -17,7 +17,7 @@ from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputWarning
 from promask.figures.layout import plane, white
-from promask.learning.history import Progress
+from promask.learning.hooks import Progress
 from promask.learning.run import Run
 from promask.operators.fourier import centred
 from promask.report.page import grey, shrunk
@@ -32,7 +32,7 @@ LARGEST_PICTURE = 512
 def describe(data: str, say: Say) -> dict[str, Any]:
     """Open the data, a DATA string, as `learn` will; only the image in the middle is read in full."""
     whole = load(data)
-    learned, part = choose_part(whole, None, usual="train")
+    learned, part = choose_part(whole, None, default="train")
     channels, *space = whole.shape
     groups = set(whole.groups)
     return {

@@ -71,7 +71,7 @@ def test_images_labels_and_subjects(saved):
 def test_groups_do_not_depend_on_the_format_and_are_not_cut(saved, ids, groups):
     data = load(saved(image=IMAGE, **ids))
     assert list(data.groups) == groups.split()
-    train, test = (set(choose_part(data, part, usual="all")[0].groups) for part in ("train", "test"))
+    train, test = (set(choose_part(data, part, default="all")[0].groups) for part in ("train", "test"))
     assert train | test == set(data.groups)
     assert train
     assert test
@@ -341,7 +341,7 @@ def test_annotations_of_the_slices_taken(saved):
         data = read(path, slices=ends)
         wanted = [("wall",) if number in (1, 4, 5) else () for number in range(6)[slice(*ends)]]
         assert [data[index].unlabelled for index in range(len(data))] == wanted
-    test, _ = choose_part(load(path), "test", usual="test")
+    test, _ = choose_part(load(path), "test", default="test")
     for index, group in enumerate(test.groups):
         assert test[index].unlabelled == (("wall",) if group in "145" else ())
 

@@ -1,0 +1,118 @@
+"""From what a user asked to a problem and a learner, in this process or in others."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from promask.data.file_set import OnFile
+from promask.data.preprocess import channels_seen
+from promask.data.sample_sets import choose_part, reading_of
+from promask.data.sources import absolute, load, read_part
+from promask.errors import InputError
+from promask.learners.base import Learner
+from promask.learning.config import Config
+from promask.learning.hooks import EarlyStopping
+from promask.losses import find_segmentation
+from promask.losses.base import Loss
+from promask.problem.batches import Samples
+from promask.problem.parallel import ALONE, Group, own_device
+from promask.problem.problem import STARTS, Problem, starting_probabilities
+from promask.recon.base import Reconstruction
+from promask.sampling.pattern import Pattern
+from promask.types import SampleSet
+
+FEWEST_TO_SPLIT = 4
+"""Samples, below which all of them are learned from and validate."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem with the data that it came from."""
+
+    whole: SampleSet
+    chosen: SampleSet
+    """The part that is learned from, and that validates."""
+    part: str
+    config: Config
+    """With how the data were read."""
+    problem: Problem
+    learner: Learner
+    validation: Samples
+    """The images that decide what is kept: those that are learned from, or, where a network judges, others."""
+
+    @property
+    def early_stopping(self) -> EarlyStopping:
+        """When members stop."""
+        return EarlyStopping(self.config.patience, self.problem.budget, self.learner.steps)
+
+    @property
+    def held_back(self) -> int:
+        """How many samples validate without being learned from."""
+        return 0 if self.validation is self.problem.images else len(self.validation)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a user asked; it can be sent to other processes if the data can."""
+
+    data: Any
+    config: Config
+    learner: Learner
+    loss: Loss
+    recon: Reconstruction
+    init: Any
+
+    def __call__(self, on_file: OnFile | None = None, group: Group = ALONE) -> Prepared:
+        """Read the data and state the problem; of a group of processes the first reads before the others."""
+        config, recon, loss = self.config, self.recon, self.loss
+        device = _device(own_device(config.device) if group.size > 1 else config.device)
+        whole = load(self.data, config)
+        loaded = reading_of(whole).reading_settings()
+        config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
+        pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
+        budget = pattern.budget(config.acceleration)
+        pattern.block(config.centre, budget)  # must fit
+        with group.first_before_others():
+            _, chosen, part = read_part(whole, part=config.part, recon=recon, on_file=on_file)
+        segmentation = find_segmentation(loss)
+        if segmentation is not None:
+            segmentation.check(chosen, channels_seen(chosen, recon))
+        learning, others = _split(chosen, loss)
+        samples = Samples.of_task(learning, device, loss, recon, group)
+        validation = samples if others is None else Samples.of_task(others, device, loss, recon, group)
+        start = starting_probabilities(self.init, samples, pattern)
+        problem = Problem(samples, pattern, budget, loss, start, config.centre, config.seed)
+        return Prepared(whole, chosen, part, config, problem, self.learner, validation)
+
+    def for_other_machines(self, loss: Loss) -> "Setup":
+        """The same for a process in another folder, or on another machine that has the same disk."""
+        maps, init = self.config.maps, self.init
+        return replace(
+            self,
+            data=absolute(self.data),
+            config=replace(self.config, maps=None if maps is None else str(Path(maps).absolute())),
+            init=init if not isinstance(init, str | Path) or init in STARTS else Path(init).absolute(),
+            loss=loss,
+        )
+
+
+def _split(data: SampleSet, loss: Loss) -> tuple[SampleSet, SampleSet | None]:
+    """The samples to learn from, and, where a network judges, those of other patients for validation.
+
+    They are the same that said when to stop training the network.
+    """
+    if not loss.needs_labels or len(data) < FEWEST_TO_SPLIT:
+        return data, None
+    (learning, _), (validation, _) = (choose_part(data, part, part) for part in ("train", "test"))
+    return learning, validation
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"The device {name!r} cannot be used here: {str(error).splitlines()[0]}.") from error
+    return device
