@@ -9,12 +9,10 @@ from typing import Any
 import torch
 
 from promask.data.sample_sets import ArraySet
-from promask.learners.shapes import shapes
+from promask.learners.shape_race import shapes
 from promask.learning.config import Config
-from promask.learning.ensemble import optimise_members
 from promask.losses.segmentation import Segmentation, freeze
 from promask.problem.batches import Samples
-from promask.problem.initial import starting_probabilities
 from promask.sampling.pattern import Pattern
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import Architecture, SegmentationNetwork
@@ -31,7 +29,7 @@ def network_steps(data: ArraySet, steps: int) -> dict[str, Any]:
     samples = Samples(data, torch.device("cpu"), task.label)
     with freeze(task.network):
         bare = _median(lambda: _bare_pass(samples, task), steps)
-        gradient = _step(samples, data, task, steps, rule="response", batch_size=BATCH)
+        gradient = _step(samples, data, task, steps, learner="best-response", batch_size=BATCH)
         shape = _first_round(samples, data, task)
     return {"bare": bare, "gradient": gradient, "shape": shape, "images": BATCH}
 
@@ -40,11 +38,10 @@ def _first_round(samples: Samples, data: ArraySet, task: Segmentation) -> float:
     """Of a race, divided by the number of its masks."""
     config = Config.preset("default", acceleration=ACCELERATION, loss=task.name, steps=1, batch_size=BATCH)
     pattern = Pattern.named("2d", data.shape[1:])
-    start = starting_probabilities(config.init, samples, pattern)
     none = torch.zeros(pattern.unit_shape, dtype=torch.bool)
     masks = len(shapes(samples.mean_energy(pattern), pattern, 1, none, none).candidates())
     began = time.perf_counter()
-    optimise_members(samples, pattern, task, config, start)
+    learn_members(samples, pattern, task, config)
     return (time.perf_counter() - began) / masks
 
 
@@ -53,9 +50,7 @@ def _step(samples: Samples, data: ArraySet, task: Segmentation, steps: int, **se
         "default", acceleration=ACCELERATION, loss=task.name, steps=steps + 1, patience=0, **settings
     )
     pattern = Pattern.named("2d", data.shape[1:])
-    start = starting_probabilities(config.init, samples, pattern)
-    stamps: list[float] = []
-    optimise_members(samples, pattern, task, config, start, lambda _: stamps.append(time.perf_counter()))
+    stamps = step_times(samples, pattern, task, config)
     return statistics.median(after - before for before, after in itertools.pairwise(stamps))
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from promask.cli import terminal as bars
 from promask.cli.show import metrics_table
 from promask.cli.terminal import as_typed, keep_typed, print_json
-from promask.learning.history import Progress
+from promask.learning.hooks import Progress
 
 PROMASK = [sys.executable, "-m", "promask"]
 LEARN = [*PROMASK, "learn", "images.npy", "--accel", "4", "--steps", "20", "--members", "2", "--patience", "0"]

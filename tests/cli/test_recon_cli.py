@@ -41,7 +41,7 @@ def test_a_run_is_measured_with_its_own_reconstruction(promask):
     assert "runs/a" in text
     run = Run.load("runs/a")
     known = run.config
-    assert (known.recon, known.iterations, known.coils, known.rule) == ("cg-sense", 6, 4, "exchange")
+    assert (known.recon, known.iterations, known.coils, known.learner) == ("cg-sense", 6, 4, "exchange")
     assert int(run.mask.sum()) == 144
 
     def by_python(**settings):

@@ -16,7 +16,8 @@ from promask.data.sensitivities import calibrated
 from promask.data.sources import load
 from promask.losses.image import ImageLoss
 from promask.problem.batches import Samples
-from promask.problem.objective import backpropagate, insert
+from promask.learners.exchange import insert
+from promask.problem.objective import backpropagate
 from promask.recon.cg_sense import CgSense
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier

@@ -402,13 +402,15 @@ def test_overview_of_probabilities_that_are_0_or_1(run):
     decided = replace(
         run.distribution, probabilities=run.distribution.pattern.restrict(run.mask).float(), budget=96
     )
-    figure = overview(replace(run, distribution=decided, config=replace(run.config, members=1, rule="exchange")))
+    figure = overview(
+        replace(run, distribution=decided, config=replace(run.config, members=1, learner="exchange"))
+    )
     assert titles(figure) == ["Mask: 96 of 384 units, x4", "Learning: the loss of each batch"]
     assert figure.axes[0].get_xlabel().startswith("probabilities are 0 or 1 only")
 
 
 def test_overview_of_a_race(run):
-    figure = overview(replace(run, config=replace(run.config, rule="shape")))
+    figure = overview(replace(run, config=replace(run.config, learner="shape-race")))
     assert titles(figure)[-1] == "Learning: the loss of the best shape in each round"
     curve = next(axes for axes in figure.axes if axes.get_title() == titles(figure)[-1])
     assert curve.get_xlabel() == "round"

@@ -12,7 +12,7 @@ from promask.problem.batches import Samples
 FEW = {"steps": 2, "batch_size": 4}
 GRADIENTS = {
     "published": {"preset": "paper", "members": 1, **FEW, "steps": 3},
-    "response": {"rule": "response", **FEW, "steps": 3},
+    "response": {"learner": "best-response", **FEW, "steps": 3},
 }
 
 

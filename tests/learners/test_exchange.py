@@ -7,13 +7,13 @@ import torch
 from scipy.stats import spearmanr
 
 from helpers import coil_maps, seeded, smooth_images
+from problems import EnergyProblem, evidence_of
 from promask.data.builtin.cardiac import cardiac
 from promask.data.simulate import simulated_maps
-from promask.learners.base import Conditions
-from promask.learners.exchange import Exchange
+from promask.learners.exchange import insert
 from promask.losses import make_loss
 from promask.operators.fourier import fft_order, spectrum
-from promask.problem.objective import backpropagate, insert
+from promask.problem.objective import backpropagate
 from promask.recon.cg_sense import CgSense
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, Sense
@@ -24,25 +24,13 @@ AXES = (-2, -1)
 
 
 def exchange(units=40, budget=10, steps=40, seed=0, energy=None, always=(), never=()):
-    chosen = {name: torch.zeros(units, dtype=torch.bool) for name in ("always", "never")}
-    chosen["always"][list(always)] = True
-    chosen["never"][list(never)] = True
-    return Exchange(
-        Conditions(
-            steps=steps,
-            learning_rate=0.01,
-            pattern=Pattern((1, units), (1,)),
-            budget=budget,
-            energy=torch.linspace(2, 1, units, dtype=torch.float64) if energy is None else energy,
-            generator=seeded(seed),
-            **chosen,
-        )
-    )
+    energy = torch.linspace(2, 1, units, dtype=torch.float64) if energy is None else energy
+    return evidence_of("exchange", EnergyProblem(units, budget, energy, always, never), steps, seed)
 
 
 def steps_of(rule, change, theta, count=4):
     """The masks that were drawn and the mask that was proposed, step by step."""
-    for step in range(1, rule.conditions.steps + 1):
+    for step in range(1, rule.steps + 1):
         assert rule.begin(theta, step) > 0
         masks = rule.draw(count)
         no_spectra = torch.zeros(count, 1, 1, masks.shape[1], dtype=torch.complex128)
@@ -71,7 +59,7 @@ def test_every_mask_has_the_budget_and_what_is_fixed():
     worth = random(40, 1)
     worth[[17, 18]], worth[[5, 6, 7]] = -1, 9
     rule = exchange(always=(17, 18), never=(5, 6, 7))
-    theta = random(40).masked_fill(rule.conditions.never, 0)
+    theta = random(40).masked_fill(rule.problem.never, 0)
     for step, (masks, proposal) in enumerate(steps_of(rule, lambda mask: -worth, theta)):
         assert set(proposal.tolist()) == {0, 1}
         assert int(proposal.sum()) == 10

@@ -7,7 +7,7 @@ from masks import PATTERNS
 from helpers import samples_of, seeded, smooth_images
 from promask.baselines import baseline_mask
 from promask.data.arrays import from_images
-from promask.learners.shapes import log_energy, shapes
+from promask.learners.shape_race import log_energy, shapes
 from promask.operators.fourier import centred, fft_order
 from promask.sampling.pattern import Pattern
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from helpers import assert_global_random_state_is_untouched, samples_of, seeded, smooth_images
+from problems import optimised
 from promask import learn
 from promask.data.arrays import from_images
 from promask.data.reading import Reading
@@ -15,12 +16,11 @@ from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
 from promask.learning.config import Config
-from promask.learning.loop import optimise
 from promask.learning.run import Run
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import centred, fft_order, to_image, to_kspace
 from promask.problem.batches import Samples, index_batches
-from promask.problem.initial import starting_probabilities
+from promask.problem.problem import starting_probabilities
 from promask.problem.objective import backpropagate
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry
@@ -227,7 +227,7 @@ def test_members_are_independent_runs():
         return torch.rand(12, 10, generator=generator)
 
     alone = [
-        centred(optimise(samples_of(images), pattern, ImageLoss("mse"), config, start, member)[0], 2)
+        centred(optimised(samples_of(images), pattern, ImageLoss("mse"), config, start, member)[0], 2)
         for member in (2, 0, 1)
     ]
     run = learn(images, 4, steps=15, members=3, init="uniform")

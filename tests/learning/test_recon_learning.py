@@ -19,7 +19,7 @@ from promask.data.sources import load
 from promask.evaluation.evaluate import reconstruct
 from promask.learning import loop
 from promask.operators.fourier import to_image
-from promask.problem.objective import insert
+from promask.learners.exchange import insert
 from promask.recon.base import Reconstruction
 from promask.recon.cg_sense import CgSense
 from promask.recon.network import Network
@@ -77,7 +77,7 @@ def test_masks_for_a_reconstruction_are_better_with_it(scans, pattern, others):
     learning, held_out = scans
     run = learn(learning, 4, recon="cg-sense", pattern=pattern, steps=40)
     assert run.record.reference is None
-    assert run.config.rule == "exchange"
+    assert run.config.learner == "exchange"
     units = run.distribution.pattern
     masks = {name: baseline_mask(name, learning, units, 4) for name in ("energy", "centre", *others)}
     masks["zero-filled"] = learn(learning, 4, pattern=pattern).mask
@@ -174,7 +174,7 @@ def test_iterations_and_regularisation_reach_the_reconstruction(small, monkeypat
 def test_every_reconstruction_is_learned_for(small, recon, pattern, quick):
     run = learn(small, 4, recon=recon, pattern=pattern, steps=2, batch_size=2)
     assert run.config.recon == recon
-    assert run.config.rule == ("response" if recon in ("rss", "sense") else "exchange")
+    assert run.config.learner == ("response" if recon in ("rss", "sense") else "exchange")
     assert int(run.mask.sum()) == 144
     assert evaluate(run.mask, small, recon=recon).summary()["recon"] == recon
 
@@ -184,8 +184,8 @@ def test_every_reconstruction_is_learned_for(small, recon, pattern, quick):
     [
         ({}, "insert"),
         ({"preset": "paper", "members": 1, "samples": 2}, "backpropagate"),
-        ({"rule": "published"}, "backpropagate"),
-        ({"rule": "response"}, "backpropagate"),
+        ({"learner": "gumbel-adam"}, "backpropagate"),
+        ({"learner": "best-response"}, "backpropagate"),
     ],
 )
 def test_worths_or_exact_gradients_by_the_rule(small, monkeypatch, settings, by, quick):
@@ -397,7 +397,7 @@ class Combining(Hermitian):
         return self.reference(super().__call__(kspace, mask), None)
 
 
-@pytest.mark.parametrize("settings", [{"recon": Combining()}, {"recon": "rss", "rule": "exchange"}])
+@pytest.mark.parametrize("settings", [{"recon": Combining()}, {"recon": "rss", "learner": "exchange"}])
 def test_coils_may_be_combined_without_maps(small, quick, settings):
     assert int(learn(small, 4, **FEW, **settings).mask.sum()) == 144
 
@@ -422,10 +422,10 @@ def test_a_network_is_left_alone(small, quick):
     assert flags(module) == how
     assert all(weight.grad is None for weight in module.parameters())
     assert run.network is None
-    assert (run.config.recon, run.config.rule) == ("network", "exchange")
+    assert (run.config.recon, run.config.learner) == ("network", "exchange")
 
 
-@pytest.mark.parametrize("settings", [{}, {"rule": "published"}, {"rule": "response"}])
+@pytest.mark.parametrize("settings", [{}, {"learner": "gumbel-adam"}, {"learner": "best-response"}])
 def test_a_network_that_is_trained_on_is_a_copy(small, settings, tmp_path, quick):
     module = blur()
     before, how = states(module), flags(module)

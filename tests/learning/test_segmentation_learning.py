@@ -42,7 +42,11 @@ def test_a_file_an_object_and_a_task_are_the_same_network(data, network, tmp_pat
     path = network.save(tmp_path / "unet.safetensors")
     first = learn(data, 4, network=path, **FEW)
     assert int(first.mask.sum()) == 24 * 20 // 4
-    assert (first.config.task, first.config.loss, first.config.rule) == ("segmentation", "segmentation", "shape")
+    assert (first.config.task, first.config.loss, first.config.learner) == (
+        "segmentation",
+        "segmentation",
+        "shape",
+    )
     assert first.config.network == str(path)
     assert first.record.network == NetworkRecord(str(path), ("wall", "cavity"), finetuned=False)
     assert first.record.data.validation == 2
@@ -200,7 +204,7 @@ def rows_and_columns(count=10, size=(16, 12)):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"steps": 8, "batch_size": 6}, {"rule": "response", "steps": 30, "batch_size": 12}]
+    "settings", [{"steps": 8, "batch_size": 6}, {"learner": "best-response", "steps": 30, "batch_size": 12}]
 )
 def test_a_network_gets_what_it_looks_at(settings):
     """This one looks at one column of k-space, and most energy is in a row."""

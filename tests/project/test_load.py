@@ -27,7 +27,7 @@ from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
 from promask.learners import RULES
-from promask.learning.history import Progress
+from promask.learning.hooks import Progress
 from promask.problem import batches
 from promask.problem.batches import AHEAD, Samples
 from promask.report.comparison import compare

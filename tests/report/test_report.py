@@ -124,7 +124,9 @@ def test_a_page_needs_nothing_else(example, tmp_path):
 @pytest.mark.parametrize(("size", "settings"), [((320, 320), {}), ((1100, 900), {"pattern": "1d"})])
 def test_noise_of_any_size_stays_below_the_limit(size, settings):
     noise = torch.rand(2, *size, generator=torch.Generator().manual_seed(0))
-    run = learn(noise, 4, steps=3, init="uniform", annealing="cubic", rule="published", batch_size=1, **settings)
+    run = learn(
+        noise, 4, steps=3, init="uniform", annealing="cubic", learner="gumbel-adam", batch_size=1, **settings
+    )
     from promask.data.sources import load
 
     page = report_page(run, gather(run, load(noise)))
@@ -267,7 +269,7 @@ def test_a_trajectory_is_kept_with_the_run(example, tmp_path):
 def test_a_trajectory_begins_at_the_start_and_ends_at_the_end():
     data = smooth_images()
     start = torch.rand(24, 20, generator=torch.Generator().manual_seed(1))
-    run = learn(data, 4, steps=50, patience=0, init=start, rule="published", annealing="cubic")
+    run = learn(data, 4, steps=50, patience=0, init=start, learner="gumbel-adam", annealing="cubic")
     steps, moments = run.trajectory.steps, run.trajectory.probabilities
     assert (steps[0], steps[-1]) == (0, 50)
     assert 8 <= len(steps) <= 16

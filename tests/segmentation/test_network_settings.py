@@ -27,20 +27,20 @@ def data(tmp_path):
 
 def test_settings_for_networks():
     config = Config.preset("default", acceleration=8, network="unet.safetensors")
-    assert (config.task, config.loss, config.rule) == ("segmentation", "segmentation", "shape")
+    assert (config.task, config.loss, config.learner) == ("segmentation", "segmentation", "shape")
     usual = Config.preset("default", acceleration=8)
-    assert (usual.task, usual.loss, usual.rule, usual.network) == ("reconstruction", "mse", "response", None)
+    assert (usual.task, usual.loss, usual.learner, usual.network) == ("reconstruction", "mse", "response", None)
     by_task = Config.preset("default", acceleration=8, task="segmentation", network="unet.safetensors")
     by_loss = Config.preset("default", acceleration=8, loss="segmentation", network="unet.safetensors")
     assert by_task == by_loss == config
     mixed = Config.preset("default", acceleration=8, loss="0.5*segmentation + 0.5*mse", network="u", steps=3)
-    assert (mixed.task, mixed.rule, mixed.steps) == ("segmentation", "shape", 3)
+    assert (mixed.task, mixed.learner, mixed.steps) == ("segmentation", "shape", 3)
     images = Config.preset("default", acceleration=8, loss="mse", network="unet.safetensors")
-    assert (images.task, images.rule) == ("reconstruction", "response")
+    assert (images.task, images.learner) == ("reconstruction", "response")
     paper = Config.preset("paper", acceleration=8, network="unet.safetensors")
-    assert (paper.task, paper.rule, paper.steps) == ("segmentation", "published", 2500)
-    own = Config.preset("default", acceleration=8, network="unet.safetensors", rule="response")
-    assert own.rule == "response"
+    assert (paper.task, paper.learner, paper.steps) == ("segmentation", "published", 2500)
+    own = Config.preset("default", acceleration=8, network="unet.safetensors", learner="best-response")
+    assert own.learner == "response"
     for each in (config, mixed, paper, own):
         assert Config.from_dict(json.loads(json.dumps(each.to_dict()))) == each
 
@@ -102,7 +102,7 @@ def test_a_network_may_look_on_while_a_mask_is_learned_for_images(data, network)
     expected = learn(data, 4, steps=5)
     for settings in ({"loss": "mse"}, {"task": "reconstruction"}, {"task": "reconstruction", "loss": "mse"}):
         run = learn(data, 4, network=network, steps=5, **settings)
-        assert (run.config.task, run.config.loss, run.config.rule) == ("reconstruction", "mse", "response")
+        assert (run.config.task, run.config.loss, run.config.learner) == ("reconstruction", "mse", "response")
         assert torch.equal(run.probabilities, expected.probabilities)
 
 

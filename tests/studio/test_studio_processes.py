@@ -30,7 +30,7 @@ from studio_helpers import (
 )
 
 from promask.errors import InputError
-from promask.learning.history import Progress
+from promask.learning.hooks import Progress
 from promask.studio import processes
 from promask.studio import studio as studio_module
 from promask.studio.learning import Reporter, picture_of

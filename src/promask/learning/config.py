@@ -206,7 +206,10 @@ class Config(Reading):
             iterative = settings.get("recon", DIRECT[0]) not in DIRECT
         settings = _in_present_names(settings)
         usual.setdefault("learner", usual_learner(for_network, iterative))
-        usual = {**describe(settings.get("learner", usual["learner"])).defaults, **usual}
+        learner = settings.get("learner", usual["learner"])
+        if learner not in LEARNERS and "steps" not in settings:  # one of a user's own brings its settings along
+            raise InputError(f"Unknown learner {learner!r}: choose one of {', '.join(LEARNERS)}.")
+        usual = {**describe(learner).defaults, **usual}
         return Config.from_dict({**usual, **settings})
 
     def for_images(self, recon: str) -> "Config":

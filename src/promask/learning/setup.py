@@ -72,8 +72,7 @@ class Setup:
         loaded = reading_of(whole).reading_settings()
         config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
         pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
-        budget = pattern.budget(config.acceleration)
-        pattern.block(config.centre, budget)  # must fit
+        pattern.block(config.centre, pattern.budget(config.acceleration))  # must fit
         with group.first_before_others():
             _, chosen, part = read_part(whole, part=config.part, recon=recon, on_file=on_file)
         segmentation = find_segmentation(loss)
@@ -82,8 +81,7 @@ class Setup:
         learning, others = _split(chosen, loss)
         samples = Samples.of_task(learning, device, loss, recon, group)
         validation = samples if others is None else Samples.of_task(others, device, loss, recon, group)
-        start = starting_probabilities(self.init, samples, pattern)
-        problem = Problem(samples, pattern, budget, loss, start, config.centre, config.seed)
+        problem = state_problem(samples, pattern, loss, config, self.init)
         return Prepared(whole, chosen, part, config, problem, self.learner, validation)
 
     def for_other_machines(self, loss: Loss) -> "Setup":
@@ -96,6 +94,13 @@ class Setup:
             init=init if not isinstance(init, str | Path) or init in STARTS else Path(init).absolute(),
             loss=loss,
         )
+
+
+def state_problem(samples: Samples, pattern: Pattern, loss: Loss, config: Config, init: Any = None) -> Problem:
+    """The problem of settings, with their start or a given one."""
+    start = starting_probabilities(config.init if init is None else init, samples, pattern)
+    budget = pattern.budget(config.acceleration)
+    return Problem(samples, pattern, budget, loss, start, config.centre, config.seed)
 
 
 def _split(data: SampleSet, loss: Loss) -> tuple[SampleSet, SampleSet | None]:

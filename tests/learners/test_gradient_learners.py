@@ -1,4 +1,4 @@
-"""Each rule by itself: Adam against torch's, gains against exact differences, responses against an optimiser."""
+"""Each learner by itself: gains against exact differences, responses against an optimiser."""
 
 import warnings
 
@@ -6,45 +6,21 @@ import pytest
 import torch
 
 from helpers import seeded, smooth_images
+from problems import EnergyProblem, evidence_of
 from promask import learn
-from promask.learners import RULES
-from promask.learners.base import Conditions
-from promask.learners.best_response import BestResponse
-from promask.learners.gumbel_adam import Adam, Published
+from promask.learners import LEARNERS, GradientLearner
 from promask.sampling.gains import Gains, GroupedRatio
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import project
 from promask.sampling.straight_through import bernoulli
 
 
-def conditions(units=20, budget=5, steps=10, always=None, energy=None):
-    return Conditions(
-        steps=steps,
-        learning_rate=0.01,
-        pattern=Pattern((1, units), (1,)),
-        budget=budget,
-        energy=torch.linspace(2, 1, units) if energy is None else energy,
-        always=torch.zeros(units, dtype=torch.bool) if always is None else always,
-        never=torch.zeros(units, dtype=torch.bool),
-        generator=seeded(),
-    )
+GRADIENT_LEARNERS = [name for name, kind in LEARNERS.items() if issubclass(kind, GradientLearner)]
 
 
-def test_adam_is_torchs():
-    gradients = 1e-6 * torch.randn(20, 50, generator=seeded(), dtype=torch.float64)
-    parameter = torch.nn.Parameter(torch.full((50,), 0.5, dtype=torch.float64))
-    optimiser = torch.optim.Adam([parameter], lr=0.01)
-    ours, theta = Adam(0.01, parameter.data), parameter.data.clone()
-    for gradient in gradients:
-        parameter.grad = gradient.clone()
-        optimiser.step()
-        theta = ours(theta, gradient)
-    torch.testing.assert_close(theta, parameter.data)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_every_rule_draws_and_proposes(name):
-    rule = RULES[name](conditions())
+@pytest.mark.parametrize("name", GRADIENT_LEARNERS)
+def test_every_gradient_learner_draws_and_proposes(name):
+    rule = evidence_of(name, EnergyProblem())
     theta = torch.rand(20, generator=seeded(1))
     for step in range(1, 4):
         assert rule.begin(theta, step) > 0
@@ -60,19 +36,21 @@ def test_every_rule_draws_and_proposes(name):
         theta = project(proposal, 5)
 
 
-def test_the_published_gradient_is_a_mean_over_all_pieces(monkeypatch):
-    """Slopes and gradients of two pieces, against the plain mean of their products."""
-    rule, products = Published(conditions()), []
-    monkeypatch.setattr(rule, "_warn_of_scale", lambda gradient: None)
-    monkeypatch.setattr(rule, "adam", lambda theta, gradient: gradient)
-    rule.adam.step = 1
-    rule.begin(torch.full((20,), 0.4), 1)
+def test_the_published_gradient_is_a_mean_over_all_pieces():
+    """Slopes and gradients of two pieces, against the plain mean of their products and a step of torch's Adam."""
+    evidence, products = evidence_of("gumbel-adam", EnergyProblem()), []
+    theta = torch.full((20,), 0.4)
+    evidence.begin(theta, 1)
     for count in (4, 2):
-        masks = rule.draw(count)
+        masks = evidence.draw(count)
         gradients = torch.randn(count, 20, generator=seeded(count))
-        products += list(rule.draws.slope * gradients)
-        rule.observe(masks, gradients, torch.zeros(count, 1, 1, 20, dtype=torch.complex64))
-    torch.testing.assert_close(rule.propose(), sum(products) / 6)
+        products += list(evidence.draws.slope * gradients)
+        evidence.observe(masks, gradients, torch.zeros(count, 1, 1, 20, dtype=torch.complex64))
+    parameter = torch.nn.Parameter(theta.clone())
+    parameter.grad = sum(products) / 6
+    torch.optim.Adam([parameter], lr=0.01).step()
+    with pytest.warns(UserWarning, match="At the scale of these images"):
+        torch.testing.assert_close(evidence.propose(), parameter.data)
 
 
 # Gains
@@ -152,8 +130,8 @@ def test_new_evidence_counts_by_its_novelty():
 # Responses
 
 
-def respond(gain, budget, step=1, always=None):
-    rule = BestResponse(conditions(len(gain), budget, always=always))
+def respond(gain, budget, step=1, always=()):
+    rule = evidence_of("best-response", EnergyProblem(len(gain), budget, always=always))
     rule.begin(torch.full((len(gain),), 0.5), step)
     rule.gains.estimate = lambda novelty: gain
     return rule.propose()
@@ -188,8 +166,7 @@ def test_units_that_are_always_acquired_take_their_place_in_the_ranking():
     At a temperature of 2 the field adds 0.2 to the frequencies 1 and 2, and takes it from -2 and -1.
     """
     gain = torch.tensor([0.0, 8.0, 4.0, 2.0, 1.0])
-    always = torch.tensor([True, False, False, False, False])
-    proposal = respond(gain, 3, always=always)
+    proposal = respond(gain, 3, always=[0])
     torch.testing.assert_close(proposal, torch.tensor([1.5, 1.7, 1.2, 0.55, 0.425]))
 
 
@@ -220,10 +197,10 @@ def test_what_is_known_of_the_curvature_does_not_fade():
     assert torch.equal(last, known)
 
 
-@pytest.mark.parametrize("kind", RULES.values(), ids=RULES)
-def test_what_is_skipped_leaves_the_random_numbers_as_what_is_drawn(kind):
+@pytest.mark.parametrize("name", GRADIENT_LEARNERS)
+def test_what_is_skipped_leaves_the_random_numbers_as_what_is_drawn(name):
     """So that processes of which each draws its own masks draw the same as a single one."""
-    drawing, skipping = (kind(conditions(33, 7)) for _ in range(2))
+    drawing, skipping = (evidence_of(name, EnergyProblem(33, 7)) for _ in range(2))
     theta = torch.linspace(-0.3, 1.3, 33, dtype=torch.float64).clamp(0, 1)
     for rule in (drawing, skipping):
         rule.begin(theta, 1)

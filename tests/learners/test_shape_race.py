@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from helpers import samples_of, seeded, smooth_images
-from promask.learners.shapes import log_energy, shapes
+from problems import optimised
+from promask.learners.shape_race import log_energy, shapes
 from promask.learning.config import Config
-from promask.learning.race import race
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import centred, fft_order, space_axes, spectrum
-from promask.problem.initial import starting_probabilities
+from promask.problem.problem import starting_probabilities
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
 from promask.sampling.straight_through import generator
 
 PATTERN = Pattern((16, 12), (0, 1))
 LINES = Pattern((16, 12), (1,))
-FEW = {"rule": "shape", "steps": 5, "batch_size": 2, "init": "energy"}
+FEW = {"learner": "shape-race", "steps": 5, "batch_size": 2, "init": "energy"}
 
 
 class Cost:
@@ -60,7 +60,7 @@ def config(acceleration=4, **settings):
 def raced(data, task, pattern=PATTERN, on_step=None, **settings):
     made = config(**settings)
     start = starting_probabilities(made.init, data, pattern)
-    return race(data, pattern, task, made, start, on_step=on_step)
+    return optimised(data, pattern, task, made, start, on_step=on_step)
 
 
 def family(samples, pattern, acceleration=4, centre=0):
@@ -97,7 +97,7 @@ def test_same_seed_same_bits(samples):
 def test_members_begin_with_other_images(samples):
     start = starting_probabilities("energy", samples, PATTERN)
     made = config(members=6, batch_size=1)
-    first = {race(samples, PATTERN, ImageLoss("mse"), made, start, member)[1].loss[0] for member in range(6)}
+    first = {optimised(samples, PATTERN, ImageLoss("mse"), made, start, member)[1].loss[0] for member in range(6)}
     assert len(first) > 1
 
 
@@ -145,9 +145,10 @@ def test_probabilities_keep_the_budget_and_have_a_mode_of_the_race(samples, patt
     for theta in seen:
         assert ((theta >= 0) & (theta <= 1)).all()
         assert 0.75 * pattern.budget(2.5) < theta.double().sum() <= pattern.budget(2.5)
-        assert any(torch.equal(mode(theta, pattern, 2.5), units) for units in possible)
-        assert (centred(theta, len(pattern.free))[pattern.centre(centre)] == 1).all()
-        assert not centred(theta, len(pattern.free))[pattern.padding()].any()
+        distribution = MaskDistribution(theta, pattern, pattern.budget(2.5))
+        assert any(torch.equal(pattern.restrict(distribution.mode()), units) for units in possible)
+        assert (theta[pattern.centre(centre)] == 1).all()
+        assert not theta[pattern.padding()].any()
     assert len(seen) == 4
 
 
@@ -193,12 +194,12 @@ def test_probabilities_of_ones_own_are_reshaped(samples):
     cheap = torch.rand(16, 12, generator=seeded(8))
     calls = iter([0.1] + [0.5] * 22)
     start = starting_probabilities(cheap, samples, PATTERN)
-    theta, _ = race(samples, PATTERN, Asking(calls), config(init="given", steps=1), start)
+    theta, _ = optimised(samples, PATTERN, Asking(calls), config(init="given", steps=1), start)
     assert torch.equal(mode(theta, PATTERN), PATTERN.largest(cheap, PATTERN.budget(4)))
 
 
 def test_probabilities_of_nothing_are_a_start_too(samples):
     """All units are alike then."""
     start = starting_probabilities(torch.zeros(16, 12), samples, PATTERN)
-    theta, _ = race(samples, PATTERN, ImageLoss("mse"), config(init="given"), start)
+    theta, _ = optimised(samples, PATTERN, ImageLoss("mse"), config(init="given"), start)
     assert theta.isfinite().all()
