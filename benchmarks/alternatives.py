@@ -9,9 +9,10 @@ docs/results.md is not looked at.
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -21,13 +22,14 @@ from promask.baselines.searched import GREEDY_IMAGES, examples, refined
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.evaluation.evaluate import evaluate
-from promask.learners import RULES
-from promask.learners.base import Conditions, Rule
-from promask.learners.best_response import BestResponse
-from promask.learners.gumbel_adam import Published
+from promask.learners import LEARNERS, Description, GradientLearner, Learner
+from promask.learners.best_response import GainEvidence
+from promask.learners.gradient import Evidence
+from promask.learners.gumbel_adam import GumbelEvidence
 from promask.learning.api import learn
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
+from promask.problem.problem import Problem
 from promask.sampling import schedules
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import nth_largest
@@ -38,13 +40,13 @@ RATES = (0.15, 0.015)
 """Of steps in units of the marginal gain: first and last."""
 
 
-def scaled_step(conditions: Conditions, gain: Units, step: int) -> Units:
+def scaled_step(evidence: GainEvidence | GumbelEvidence, gain: Units, step: int) -> Units:
     """A step along the gains, in units of the marginal gain and clipped to 3 of them."""
-    marginal = nth_largest(gain, conditions.budget).abs()
-    return schedules.geometric(step, conditions.steps, *RATES) * (gain / marginal).clamp(-3, 3)
+    marginal = nth_largest(gain, evidence.problem.budget).abs()
+    return schedules.geometric(step, evidence.steps, *RATES) * (gain / marginal).clamp(-3, 3)
 
 
-class GumbelScaledStep(Published):
+class GumbelScaledStep(GumbelEvidence):
     """The gradient of the paper, and a step scaled by the budget instead of Adam's."""
 
     step = 0
@@ -52,35 +54,35 @@ class GumbelScaledStep(Published):
     def propose(self) -> Units:
         """A step against the mean gradient."""
         self.step += 1
-        return self.theta + scaled_step(self.conditions, -self.total / self.count, self.step)
+        return self.theta + scaled_step(self, -self.total / self.count, self.step)
 
 
-class TrapezoidScaledStep(BestResponse):
+class TrapezoidScaledStep(GainEvidence):
     """The mean of the derivatives at m = 0 and at m = 1, each averaged over the masks that have it (ReinMax)."""
 
     def begin(self, theta: Units, step: int) -> float:
         """Forget the sums of the step before."""
-        self.sums = torch.zeros(4, *theta.shape)
+        self.of_both = torch.zeros(4, *theta.shape)
         return super().begin(theta, step)
 
     def observe(self, masks: UnitDraws, gradients: UnitDraws, spectra: Spectra, rows: slice = slice(None)) -> None:
         """Sums for both values of each unit."""
         parts = (masks * gradients, masks, (1 - masks) * gradients, 1 - masks)
-        self.sums += torch.stack([part.sum(0) for part in parts])
+        self.of_both += torch.stack([part.sum(0) for part in parts])
 
     def propose(self) -> Units:
         """A step along minus the mean of both; where only one was drawn, that one."""
-        drawn, times_drawn, undrawn, times_undrawn = self.sums
+        drawn, times_drawn, undrawn, times_undrawn = self.of_both
         both = torch.stack((drawn / times_drawn, undrawn / times_undrawn))
-        return self.theta + scaled_step(self.conditions, -both.nanmean(0), self.step)
+        return self.theta + scaled_step(self, -both.nanmean(0), self.step)
 
 
-class DifferenceScaledStep(BestResponse):
+class DifferenceScaledStep(GainEvidence):
     """The gains of the default rule, and a step along them instead of the response."""
 
     def propose(self) -> Units:
         """From the probabilities before."""
-        return self.theta + scaled_step(self.conditions, self._gain(), self.step)
+        return self.theta + scaled_step(self, self._gain(), self.step)
 
     def _gain(self) -> Units:
         return self.gains.estimate(1.0 if self.step == 1 else 0.2)
@@ -92,34 +94,34 @@ class MirrorDescent(DifferenceScaledStep):
     def propose(self) -> Units:
         """The log odds after the step, all shifted until the budget is kept."""
         odds = torch.logit(self.theta.double(), eps=1e-6)
-        odds += 10 * scaled_step(self.conditions, self._gain(), self.step).double()
+        odds += 10 * scaled_step(self, self._gain(), self.step).double()
         low, high = float(odds.min()) - 50, float(odds.max()) + 50
         for _ in range(60):
             shift = (low + high) / 2
-            kept = float(torch.sigmoid(odds - shift).sum()) <= self.conditions.budget
+            kept = float(torch.sigmoid(odds - shift).sum()) <= self.problem.budget
             low, high = (low, shift) if kept else (shift, high)
         return torch.sigmoid(odds - high).to(self.theta.dtype)
 
 
-class Antithetic(BestResponse):
+class Antithetic(GainEvidence):
     """The default rule with masks in pairs, drawn from u and 1 - u."""
 
     def draw(self, count: int) -> UnitDraws:
         """Every second mask mirrors the one before."""
-        half = uniform(((count + 1) // 2, *self.theta.shape), self.theta, self.conditions.generator)
+        half = uniform(((count + 1) // 2, *self.theta.shape), self.theta, self.noise)
         random = torch.stack((half, 1 - half), 1).flatten(0, 1)[:count]
         return (random < self.theta).to(self.theta.dtype)
 
 
-class NoField(BestResponse):
+class NoField(GainEvidence):
     """The default rule without the field that prefers one half of k-space."""
 
-    def __init__(self, conditions: Conditions) -> None:
-        super().__init__(conditions)
+    def __init__(self, problem: Problem, noise: torch.Generator, steps: int) -> None:
+        super().__init__(problem, noise, steps)
         self.field = torch.zeros_like(self.field)
 
 
-class Derivative(BestResponse):
+class Derivative(GainEvidence):
     """The default rule with derivatives in place of differences: no curvature."""
 
     mean: torch.Tensor | None = None
@@ -139,18 +141,44 @@ def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Loss) -> Mask:
     return pattern.expand(units)
 
 
-ALTERNATIVES: Mapping[str, tuple[str, Callable[[Conditions], Rule] | None]] = {
-    "Gumbel, Adam": ("published", None),
-    "Gumbel, scaled step": ("gumbel-scaled", GumbelScaledStep),
-    "trapezoid, scaled step": ("trapezoid-scaled", TrapezoidScaledStep),
-    "difference, scaled step": ("difference-scaled", DifferenceScaledStep),
-    "difference, mirror descent": ("mirror", MirrorDescent),
-    "derivative, response": ("derivative", Derivative),
-    "difference, response, no field": ("no-field", NoField),
-    "difference, response, antithetic draws": ("antithetic", Antithetic),
-    "difference, response (the default)": ("response", None),
-    "the default, then swaps": ("response", None),
+@dataclass(frozen=True, kw_only=True)
+class Alternative(GradientLearner):
+    """A gradient learner with other evidence."""
+
+    name: ClassVar[str] = "alternative"
+    about: ClassVar[Description] = Description(fewest_masks=2)
+    kind: type[Any]
+    patience: int = 10
+
+    def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
+        """That of this kind."""
+        rate = (0.01,) if issubclass(self.kind, GumbelEvidence) else ()
+        made: Evidence = self.kind(problem, noise, self.steps, *rate)
+        return made
+
+
+ALTERNATIVES: Mapping[str, str | type[Any]] = {
+    "Gumbel, Adam": "gumbel-adam",
+    "Gumbel, scaled step": GumbelScaledStep,
+    "trapezoid, scaled step": TrapezoidScaledStep,
+    "difference, scaled step": DifferenceScaledStep,
+    "difference, mirror descent": MirrorDescent,
+    "derivative, response": Derivative,
+    "difference, response, no field": NoField,
+    "difference, response, antithetic draws": Antithetic,
+    "difference, response (the default)": "best-response",
+    "the default, then swaps": "best-response",
 }
+
+
+def alternative(kind: str | type[Any], steps: int = 100) -> Learner:
+    """A learner of the table, or one with other evidence; those with Gumbel draws anneal the budget."""
+    published = kind == "gumbel-adam" or (not isinstance(kind, str) and issubclass(kind, GumbelEvidence))
+    settings: dict[str, Any] = {"steps": steps, "batch_size": 16, "annealing": "cubic" if published else "none"}
+    if isinstance(kind, str):
+        learner: Learner = LEARNERS[kind](**settings)
+        return learner
+    return Alternative(kind=kind, patience=0 if published else 10, **settings)
 
 
 def main() -> None:
@@ -166,7 +194,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="where the JSON goes")
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    RULES.update({name: rule for name, rule in ALTERNATIVES.values() if rule is not None})
 
     parts = {}
     for name in arguments.files:
@@ -185,10 +212,9 @@ def gains(label: str, train: SampleSet, test: SampleSet, arguments: argparse.Nam
     """How much better than the closed form, for each seed: in PSNR, or in SSIM if that is the loss."""
     metric = "ssim" if arguments.loss == "ssim" else "psnr"
     pattern = Pattern.named(arguments.pattern, train.shape[1:])
-    rule, _ = ALTERNATIVES[label]
-    settings: dict[str, Any] = {"rule": rule, "loss": arguments.loss, "pattern": arguments.pattern}
-    if issubclass(RULES[rule], Published):
-        settings |= {"annealing": "cubic", "patience": 0}
+    learner = alternative(ALTERNATIVES[label])
+    settings: dict[str, Any] = {"learner": learner, "loss": arguments.loss, "pattern": arguments.pattern}
+    settings["patience"] = 0 if getattr(learner, "annealing", "none") == "cubic" else 10
 
     def score(mask: Mask) -> float:
         return float(evaluate(mask, test).summary()[metric])

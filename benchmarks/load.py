@@ -22,15 +22,15 @@ from promask.baselines import baseline_mask
 from promask.data.arrays import from_images
 from promask.evaluation.evaluate import evaluate
 from promask.learning.api import learn
-from promask.learning.history import Progress
+from promask.learning.hooks import Progress
 from promask.problem import batches
 from promask.sampling.pattern import Pattern
 
 BATCH = 16
 SHORTER = 50
 """A run of so many times fewer steps is what the end of a long one is compared with."""
-SCALE = {"published": 0.002}
-"""Of the images: the published rule ranks samples at some scales only; the others do not mind."""
+SCALE = {"gumbel-adam": 0.002}
+"""Of the images: gumbel-adam ranks samples at some scales only; the others do not mind."""
 
 
 def stream(volumes: int, slices: int, size: int, rounds: int) -> str:
@@ -122,14 +122,14 @@ class Guard:
         return chosen
 
 
-def day(rule: str, steps: int, size: int, acceleration: float = 4) -> str:
+def day(learner: str, steps: int, size: int, acceleration: float = 4) -> str:
     """Very many steps on a few small images, each looked at."""
-    scale = SCALE.get(rule, 1.0)
+    scale = SCALE.get(learner, 1.0)
     made = Volumes(8, 3, size)
     data = from_images(np.stack([scale * made[3 * index + 1] for index in range(8)]))
     pattern = Pattern.named("2d", data.shape[1:])
-    settings: dict[str, Any] = {"batch_size": 8, "samples": 1, "patience": 0, "rule": rule}
-    if rule == "published":
+    settings: dict[str, Any] = {"batch_size": 8, "samples": 1, "patience": 0, "learner": learner}
+    if learner == "gumbel-adam":
         settings |= {"preset": "paper", "members": 1}
     guard = Guard(steps, pattern.budget(acceleration))
     last: list[torch.Tensor] = []
@@ -150,7 +150,7 @@ def day(rule: str, steps: int, size: int, acceleration: float = 4) -> str:
     part = steps // 20
     late, later = guard.loss[-2 * part : -part].mean(), guard.loss[-part:].mean()
     return (
-        f"| {rule} | {steps} | {guard.bad} | {guard.excess:.1e} | {100 * (later / late - 1):+.2f} % | "
+        f"| {learner} | {steps} | {guard.bad} | {guard.excess:.1e} | {100 * (later / late - 1):+.2f} % | "
         f"{turned} of {guard.budget} | {psnr(run.mask):.2f}, {psnr(short.mask):.2f}, {psnr(closed_form):.2f} | "
         f"{guard.memory.growth().cells()} | {seconds:.0f} |"
     )
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=200, help="files to stream")
     parser.add_argument("--steps", type=int, default=100_000, help="steps on the small grid")
     parser.add_argument("--grid", type=int, default=16, help="units of the small grid along each axis")
-    parser.add_argument("--rules", nargs="+", default=["response", "published", "exchange"])
+    parser.add_argument("--learners", nargs="+", default=["best-response", "gumbel-adam", "exchange"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"| data | GB | steps | {COLUMNS} | seconds | waiting |")
@@ -177,12 +177,12 @@ def main() -> None:
     print(stream(arguments.volumes, 35, arguments.size, arguments.rounds), flush=True)
     print(files(arguments.files, 20, arguments.size // 4, epochs=10), flush=True)
     print(
-        "\n| rule | steps | bad steps | most over the budget | change of the loss | changed units | "
+        "\n| learner | steps | bad steps | most over the budget | change of the loss | changed units | "
         f"PSNR: then, 1/{SHORTER} of the steps, closed form | {COLUMNS} | seconds |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for rule in arguments.rules:
-        print(day(rule, arguments.steps, arguments.grid), flush=True)
+    for learner in arguments.learners:
+        print(day(learner, arguments.steps, arguments.grid), flush=True)
 
 
 if __name__ == "__main__":

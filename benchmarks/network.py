@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.learning import learn_members, step_times
 from promask.data.sample_sets import ArraySet
 from promask.learners.shape_race import shapes
 from promask.learning.config import Config

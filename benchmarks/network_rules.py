@@ -14,28 +14,27 @@ from typing import Any
 
 import torch
 
+from benchmarks.learning import learn_members
 from promask.data.file_set import prepared
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.evaluation.evaluate import segmented
 from promask.learning.config import Config
-from promask.learning.ensemble import optimise_members
-from promask.learning.selection import JUDGES, mean_loss, plain_masks
+from promask.learning.selection import MOST_JUDGED, mean_loss, reference_masks
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.losses.segmentation import Segmentation, freeze, make_segmentation
 from promask.operators.fourier import centred
 from promask.problem.batches import Samples
-from promask.problem.initial import starting_probabilities
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask
 
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "promask for mse": {},
-    "published: Gumbel, Adam": {"rule": "published", "steps": 50, "batch_size": 16, "init": "energy"},
-    "response to gains": {"rule": "response", "steps": 50, "batch_size": 16, "samples": 1, "patience": 10},
-    "shape (the default)": {"rule": "shape"},
+    "published: Gumbel, Adam": {"learner": "gumbel-adam", "steps": 50, "batch_size": 16, "init": "energy"},
+    "response to gains": {"learner": "best-response", "steps": 50, "batch_size": 16, "samples": 1, "patience": 10},
+    "shape (the default)": {"learner": "shape-race"},
 }
 
 
@@ -45,8 +44,7 @@ def learned(
     """The mask of one way to learn."""
     goal: Loss = ImageLoss("mse") if way == "promask for mse" else task
     config = Config.preset("default", acceleration=acceleration, loss=goal.name, seed=seed, **WAYS[way])
-    start = starting_probabilities(config.init, samples, pattern)
-    theta = optimise_members(samples, pattern, goal, config, start).probabilities
+    theta = learn_members(samples, pattern, goal, config).probabilities
     distribution = MaskDistribution(centred(theta, len(pattern.free)), pattern, pattern.budget(acceleration))
     return pattern.restrict(distribution.mode())
 
@@ -69,7 +67,7 @@ def main() -> None:
 
     def tell(name: str, units: UnitMask, seconds: float) -> None:
         dice = segmented(task, validation, pattern.expand(units)).dice.nanmean(0)
-        loss = mean_loss(units, judges, pattern, task, JUDGES)
+        loss = mean_loss(units, judges, pattern, task, MOST_JUDGED)
         rounded = [round(value, 4) for value in dice.tolist()]
         print(
             json.dumps({"way": name, "loss": round(loss, 4), "dice": rounded, "seconds": round(seconds)}),
@@ -79,7 +77,7 @@ def main() -> None:
     with freeze(task.network):
         budget = pattern.budget(arguments.acceleration)
         tell("everything", torch.ones(pattern.unit_shape, dtype=torch.bool), 0)
-        for name, units in plain_masks(samples, pattern, budget, centre=0).items():
+        for name, units in reference_masks(samples, pattern, budget, centre=0).items():
             tell(name, units, 0)
         for way in WAYS:
             for seed in range(arguments.seeds):

@@ -10,15 +10,14 @@ import nibabel
 import numpy as np
 import torch
 
+from benchmarks.learning import learn_members
 from benchmarks.steps import hearts
 from promask.data.cache import cache_folder
 from promask.data.file_set import prepared
 from promask.data.sources import load
 from promask.learning.config import Config
-from promask.learning.loop import optimise
 from promask.losses.image import ImageLoss
 from promask.problem.batches import MEMORY, Samples
-from promask.problem.initial import starting_probabilities
 from promask.sampling.pattern import Pattern
 
 WARM_UP = 3
@@ -56,15 +55,13 @@ def _measure(folder: Path, size: int, volumes: int, slices: int, steps: int) -> 
     result: dict[str, Any] = {"slices": len(ready), "seconds": seconds}
     for name, memory in (("memory", MEMORY), ("disk", 0)):
         samples = Samples(ready, torch.device("cpu"), memory=memory)
-        start = starting_probabilities(config.init, samples, pattern)
         _forget(cache_folder())
         stamps: list[tuple[float, float]] = []
-        optimise(
+        learn_members(
             samples,
             pattern,
             ImageLoss("mse"),
             config,
-            start,
             on_step=lambda _, samples=samples, stamps=stamps: stamps.append(
                 (time.perf_counter(), samples.seconds_waited)
             ),

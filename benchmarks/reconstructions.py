@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.learning import step_times
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
 from promask.learning.config import Config
-from promask.learning.loop import optimise
 from promask.losses.image import ImageLoss
 from promask.operators.wavelets import from_wavelets, to_wavelets
 from promask.problem.batches import Samples
-from promask.problem.initial import starting_probabilities
-from promask.problem.objective import Differentiate, backpropagate, insert
+from promask.learners.exchange import insert
+from promask.problem.objective import Differentiate, backpropagate
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.compressed_sensing import CompressedSensing
@@ -70,9 +70,7 @@ def run_step(data: ArraySet, steps: int) -> float:
     samples = Samples(scanned, torch.device("cpu"), recon=make_reconstruction("cg-sense"))
     config = Config.preset("default", acceleration=ACCELERATION, recon="cg-sense", steps=steps + 1)
     pattern = Pattern.named("2d", data.shape[1:])
-    start = starting_probabilities(config.init, samples, pattern)
-    stamps: list[float] = []
-    optimise(samples, pattern, ImageLoss("mse"), config, start, 0, lambda _: stamps.append(time.perf_counter()))
+    stamps = step_times(samples, pattern, ImageLoss("mse"), config)
     return statistics.median(after - before for before, after in itertools.pairwise(stamps))
 
 

@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping
 import scipy.fft
 import torch
 
+from benchmarks.learning import step_times
 from benchmarks.textbook import Settings, gumbel_source, textbook
 from promask.data.arrays import from_images
 from promask.data.builtin.cardiac import cardiac
 from promask.data.sample_sets import ArraySet
 from promask.learning.config import Config
-from promask.learning.loop import optimise
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import to_kspace
 from promask.problem.batches import Samples, index_batches
-from promask.problem.initial import starting_probabilities
 from promask.sampling.pattern import Pattern
 
 WARM_UP = 2
@@ -75,14 +74,10 @@ def fourier_floor(data: ArraySet, pairs: int, steps: int) -> float:
 
 
 def _promask_step(data: ArraySet, preset: str, steps: int) -> float:
-    stamps: list[float] = []
     config = Config.preset(preset, acceleration=ACCELERATION, steps=steps, patience=0)
     samples = Samples(data, torch.device("cpu"))
     pattern = Pattern.named("2d", data.shape[1:])
-    start = starting_probabilities(config.init, samples, pattern)
-    task = ImageLoss("mse")
-    optimise(samples, pattern, task, config, start, on_step=lambda _: stamps.append(time.perf_counter()))
-    return _median_interval(stamps)
+    return _median_interval(step_times(samples, pattern, ImageLoss("mse"), config))
 
 
 def _median_interval(stamps: list[float]) -> float:

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks.alternatives import ALTERNATIVES, swapped
+from benchmarks.alternatives import ALTERNATIVES, alternative, swapped
 from benchmarks.scale import row
 
 from helpers import seeded, smooth_images
 from promask import learn
 from promask.data.arrays import from_images
 from promask.evaluation.evaluate import evaluate
-from promask.learners import RULES
-from promask.learners.gumbel_adam import Published
 from promask.losses.image import ImageLoss
 from promask.sampling.pattern import Pattern
 
@@ -45,16 +43,14 @@ def test_the_benchmark_runs(tmp_path):
     assert "this / its own transforms" in shown
 
 
-# The alternatives to the default rule
+# The alternatives to the default learner
 
 
-@pytest.mark.parametrize("rule", [rule for _, rule in ALTERNATIVES.values() if rule is not None])
-def test_every_alternative_learns(rule, monkeypatch):
+@pytest.mark.parametrize("kind", [kind for kind in ALTERNATIVES.values() if not isinstance(kind, str)])
+def test_every_alternative_learns(kind):
     """Each is far better than a random mask."""
-    monkeypatch.setitem(RULES, "alternative", rule)
     images = smooth_images(8, size=(16, 16), dtype=torch.complex64, phase=False)
-    settings = {"annealing": "cubic", "patience": 0} if issubclass(rule, Published) else {}
-    run = learn(images, 4, rule="alternative", steps=60, init="uniform", **settings)
+    run = learn(images, 4, learner=alternative(kind, steps=60), init="uniform")
     random = run.distribution.pattern.largest(torch.rand(16, 16, generator=seeded()), 64)
     assert evaluate(run.mask, images).summary()["nmse"] < 0.7 * evaluate(random, images).summary()["nmse"]
 

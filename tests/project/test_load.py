@@ -26,7 +26,7 @@ from promask.data.sensitivities import with_maps
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
-from promask.learners import RULES
+from promask.learners import LEARNERS
 from promask.learning.hooks import Progress
 from promask.problem import batches
 from promask.problem.batches import AHEAD, Samples
@@ -246,11 +246,11 @@ def test_every_step_of_many_keeps_what_is_promised():
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     rows = [line.strip("| ").split(" | ") for line in shown.splitlines()]
-    assert [row[0] for row in rows if row[0] in RULES] == ["response", "published", "exchange"]
-    for rule, steps, bad, excess, change, turned, quality, *_ in (row for row in rows if row[0] in RULES):
+    assert [row[0] for row in rows if row[0] in LEARNERS] == ["best-response", "gumbel-adam", "exchange"]
+    for rule, steps, bad, excess, change, turned, quality, *_ in (row for row in rows if row[0] in LEARNERS):
         assert (steps, bad) == ("2000", "0"), rule
         assert float(excess) <= 0
-        if rule == "published":  # how good it becomes depends on the scale of the images and on the steps
+        if rule == "gumbel-adam":  # how good it becomes depends on the scale of the images and on the steps
             continue
         assert abs(float(change.removesuffix(" %"))) < 5
         assert int(turned.split()[0]) <= 5

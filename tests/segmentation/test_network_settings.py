@@ -27,20 +27,25 @@ def data(tmp_path):
 
 def test_settings_for_networks():
     config = Config.preset("default", acceleration=8, network="unet.safetensors")
-    assert (config.task, config.loss, config.learner) == ("segmentation", "segmentation", "shape")
+    assert (config.task, config.loss, config.learner) == ("segmentation", "segmentation", "shape-race")
     usual = Config.preset("default", acceleration=8)
-    assert (usual.task, usual.loss, usual.learner, usual.network) == ("reconstruction", "mse", "response", None)
+    assert (usual.task, usual.loss, usual.learner, usual.network) == (
+        "reconstruction",
+        "mse",
+        "best-response",
+        None,
+    )
     by_task = Config.preset("default", acceleration=8, task="segmentation", network="unet.safetensors")
     by_loss = Config.preset("default", acceleration=8, loss="segmentation", network="unet.safetensors")
     assert by_task == by_loss == config
     mixed = Config.preset("default", acceleration=8, loss="0.5*segmentation + 0.5*mse", network="u", steps=3)
-    assert (mixed.task, mixed.learner, mixed.steps) == ("segmentation", "shape", 3)
+    assert (mixed.task, mixed.learner, mixed.steps) == ("segmentation", "shape-race", 3)
     images = Config.preset("default", acceleration=8, loss="mse", network="unet.safetensors")
-    assert (images.task, images.learner) == ("reconstruction", "response")
+    assert (images.task, images.learner) == ("reconstruction", "best-response")
     paper = Config.preset("paper", acceleration=8, network="unet.safetensors")
-    assert (paper.task, paper.learner, paper.steps) == ("segmentation", "published", 2500)
+    assert (paper.task, paper.learner, paper.steps) == ("segmentation", "gumbel-adam", 2500)
     own = Config.preset("default", acceleration=8, network="unet.safetensors", learner="best-response")
-    assert own.learner == "response"
+    assert own.learner == "best-response"
     for each in (config, mixed, paper, own):
         assert Config.from_dict(json.loads(json.dumps(each.to_dict()))) == each
 
@@ -54,7 +59,7 @@ def test_settings_for_networks():
         ({"task": "segmentation", "loss": "mse"}, "The loss 'mse' has no segmentation in it"),
         ({"task": "registration"}, "task must be reconstruction or segmentation"),
         ({"network": "u", "network_rate": 0}, "network_rate must be a positive number"),
-        ({"network": "u", "rule": "guess"}, "rule must be response or published or exchange or shape"),
+        ({"network": "u", "learner": "guess"}, "Unknown learner 'guess'"),
     ],
 )
 def test_settings_that_do_not_fit(settings, sentence):
@@ -102,7 +107,7 @@ def test_a_network_may_look_on_while_a_mask_is_learned_for_images(data, network)
     expected = learn(data, 4, steps=5)
     for settings in ({"loss": "mse"}, {"task": "reconstruction"}, {"task": "reconstruction", "loss": "mse"}):
         run = learn(data, 4, network=network, steps=5, **settings)
-        assert (run.config.task, run.config.loss, run.config.learner) == ("reconstruction", "mse", "response")
+        assert (run.config.task, run.config.loss, run.config.learner) == ("reconstruction", "mse", "best-response")
         assert torch.equal(run.probabilities, expected.probabilities)
 
 
@@ -125,7 +130,7 @@ def test_learn_and_evaluate(promask, tmp_path):
     assert 0 < evaluation["iou"] < evaluation["dice"]
     assert set(evaluation["classes"]) == {"wall", "cavity"}
     assert record["about"]["network"]["file"] == str(tmp_path / "unet.safetensors")
-    assert (record["config"]["task"], record["config"]["rule"]) == ("segmentation", "shape")
+    assert (record["config"]["learner"], record["config"]["rule"]) == ("shape-race", "shape")
     assert not (tmp_path / "run" / "network.safetensors").exists()
     assert json.loads(promask("evaluate", "run", "hearts.npz", "--json")) == evaluation
     promask("learn", "hearts.npz", "--config", "run/run.json", "--out", "again")

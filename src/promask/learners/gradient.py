@@ -3,7 +3,7 @@
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
@@ -17,6 +17,7 @@ from promask.sampling.projection import constrain
 from promask.types import Spectra, UnitDraws, Units
 
 
+@runtime_checkable
 class Evidence(Protocol):
     """How masks are drawn, what is gathered of their losses, and what follows: `begin`, `draw` and `observe` for
     each part of the batch, then `propose`.

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from promask.learners.base import Learner, State
 from promask.problem.problem import Problem
 
 
+@runtime_checkable
 class Hook(Protocol):
     """What happens around the steps of a member: checkpoints, records, progress, early stopping."""
 
