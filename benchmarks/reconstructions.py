@@ -13,11 +13,11 @@ from benchmarks.learning import step_times
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
+from promask.learners.exchange import insert
 from promask.learning.config import Config
 from promask.losses.image import ImageLoss
 from promask.operators.wavelets import from_wavelets, to_wavelets
 from promask.problem.batches import Samples
-from promask.learners.exchange import insert
 from promask.problem.objective import Differentiate, backpropagate
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction

@@ -18,8 +18,8 @@ COILS = ("--recon", "cg-sense", "--coils", "4")
 def promask(commands, undrawn, monkeypatch):
     # Without the mask that is learned for zero-filled images and looked at in the end.
     monkeypatch.setattr(
-        "promask.learning.selection._for_images",
-        lambda samples, pattern, config: pattern.innermost(pattern.budget(config.acceleration)),
+        "promask.learning.selection._mask_for_images",
+        lambda problem, samples, config: problem.pattern.innermost(problem.budget),
     )
     np.savez("hearts.npz", image=HEARTS.image, subject=HEARTS.subject)
     np.save("two.npy", smooth_images(4, 2, (16, 12), phase=False).float().numpy())

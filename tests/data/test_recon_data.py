@@ -14,9 +14,9 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import calibrated
 from promask.data.sources import load
+from promask.learners.exchange import insert
 from promask.losses.image import ImageLoss
 from promask.problem.batches import Samples
-from promask.learners.exchange import insert
 from promask.problem.objective import backpropagate
 from promask.recon.cg_sense import CgSense
 from promask.recon.network import Network

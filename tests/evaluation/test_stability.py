@@ -18,6 +18,7 @@ from promask.evaluation import stability as module
 from promask.evaluation.evaluate import reconstruct
 from promask.evaluation.stability import agreement, pixel_spread, sentences, stability
 from promask.figures.comparison import stability_figure
+from promask.learning.records import RunHistory
 
 IMAGES = smooth_images(5, dtype=torch.complex64)
 LOCATIONS = PATTERNS["locations"]
@@ -26,7 +27,7 @@ LOCATIONS = PATTERNS["locations"]
 def run_with(probabilities, pattern, budget, variance=None, members=1):
     config = Config.preset("default", acceleration=pattern.units / budget, members=members)
     variance = torch.zeros(pattern.unit_shape) if variance is None else variance
-    return Run(MaskDistribution(probabilities, pattern, budget), config, {}, variance)
+    return Run(MaskDistribution(probabilities, pattern, budget), config, RunHistory(), variance)
 
 
 def chequered(size=8, constant=3.0, alternating=1.0):

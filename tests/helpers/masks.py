@@ -5,6 +5,7 @@ import torch
 from helpers import seeded
 from promask import Config, MaskDistribution, Pattern, Run
 from promask.export.mask_file import ExportedMask
+from promask.learning.records import RunHistory
 
 PATTERNS = {
     "locations": Pattern((16, 12), (0, 1)),
@@ -29,7 +30,7 @@ def run_on(pattern, acceleration=2.5, centre=0, seed=0):
     probabilities[pattern.centre(centre)] = 1
     distribution = MaskDistribution(probabilities, pattern, pattern.budget(acceleration))
     config = Config.preset("default", acceleration=acceleration, centre=centre)
-    return Run(distribution, config, {}, torch.zeros(pattern.unit_shape))
+    return Run(distribution, config, RunHistory(), torch.zeros(pattern.unit_shape))
 
 
 def exported(name="locations"):

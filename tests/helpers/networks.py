@@ -6,7 +6,7 @@ from torch import nn
 
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
-from promask.learning.selection import JUDGES, mean_loss, plain_masks
+from promask.learning.selection import MOST_JUDGED, mean_loss, reference_masks
 from promask.problem.batches import Samples
 
 FEW = {"steps": 2, "batch_size": 4}
@@ -59,8 +59,8 @@ class Judging:
         self.learned_from, self.judges = (Samples(each, torch.device("cpu"), task.label) for each in split(data))
 
     def loss(self, units):
-        return mean_loss(units, self.judges, self.pattern, self.task, JUDGES)
+        return mean_loss(units, self.judges, self.pattern, self.task, MOST_JUDGED)
 
     def plain(self, budget):
-        masks = plain_masks(self.learned_from, self.pattern, budget, 0)
+        masks = reference_masks(self.learned_from, self.pattern, budget, 0)
         return {name: self.loss(units) for name, units in masks.items()}

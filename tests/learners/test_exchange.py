@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
+from problems import EnergyProblem, evidence_of
 from scipy.stats import spearmanr
 
 from helpers import coil_maps, seeded, smooth_images
-from problems import EnergyProblem, evidence_of
 from promask.data.builtin.cardiac import cardiac
 from promask.data.simulate import simulated_maps
 from promask.learners.exchange import insert
@@ -125,7 +125,7 @@ def test_members_are_asked_in_turn():
 def test_candidates_come_in_proportion_to_their_worth():
     rule = exchange(units=5, budget=2)
     rule.begin(torch.tensor([1.0, 0.9, 0, 0, 0], dtype=torch.float64), 1)
-    rule.sums, rule.counts = torch.tensor([0, 0, 6.0, 3.0, -1.0]).double(), torch.ones(5).double()
+    rule.worths, rule.counts = torch.tensor([0, 0, 6.0, 3.0, -1.0]).double(), torch.ones(5).double()
     masks = rule.draw(3000)
     assert (masks.sum(1) == 2).all()
     assert not masks[:, [1, 4]].any()

@@ -4,16 +4,14 @@ import warnings
 
 import pytest
 import torch
+from problems import EnergyProblem, evidence_of
 
 from helpers import seeded, smooth_images
-from problems import EnergyProblem, evidence_of
 from promask import learn
 from promask.learners import LEARNERS, GradientLearner
 from promask.sampling.gains import Gains, GroupedRatio
-from promask.sampling.pattern import Pattern
 from promask.sampling.projection import project
 from promask.sampling.straight_through import bernoulli
-
 
 GRADIENT_LEARNERS = [name for name, kind in LEARNERS.items() if issubclass(kind, GradientLearner)]
 

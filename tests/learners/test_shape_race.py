@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from problems import optimised
 
 from helpers import samples_of, seeded, smooth_images
-from problems import optimised
 from promask.learners.shape_race import log_energy, shapes
 from promask.learning.config import Config
 from promask.losses.image import ImageLoss

@@ -5,9 +5,9 @@ import itertools
 import pytest
 import torch
 from benchmarks.textbook import Settings, textbook
+from problems import optimised
 
 from helpers import samples_of, seeded, smooth_images
-from problems import optimised
 from promask import learn
 from promask.baselines import baseline_mask
 from promask.data.arrays import from_images

@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 import torch
+from problems import optimised
 
 from helpers import assert_global_random_state_is_untouched, samples_of, seeded, smooth_images
-from problems import optimised
 from promask import learn
 from promask.data.arrays import from_images
 from promask.data.reading import Reading
@@ -20,8 +20,8 @@ from promask.learning.run import Run
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import centred, fft_order, to_image, to_kspace
 from promask.problem.batches import Samples, index_batches
-from promask.problem.problem import starting_probabilities
 from promask.problem.objective import backpropagate
+from promask.problem.problem import starting_probabilities
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry
 
@@ -105,7 +105,7 @@ def test_named_starts(init):
     first = []
     learn(images, 4, init=init, members=2, steps=1, on_step=lambda progress: first.append(progress.loss))
     assert first[0] != first[1]
-    start = starting_probabilities(init, samples_of(images), Pattern((16, 12), (0, 1)))(seeded())
+    start = starting_probabilities(init, samples_of(images), Pattern((16, 12), (0, 1))).draw(seeded())
     assert start.min() >= 0
     assert start.max() <= 1
     assert start.mean() == pytest.approx(0.5, abs=0.05)
@@ -282,7 +282,7 @@ def test_a_single_member_has_no_variance():
         ({"stepz": 3}, "Unknown setting 'stepz'"),
         ({"annealing": "slow"}, "annealing must be cubic or linear or none"),
         ({"exploration": 0.7, "exploitation": 0.7}, "add up to more than 1"),
-        ({"batch_size": 1}, "batch-size times samples must be at least 2"),
+        ({"batch_size": 1}, "`batch_size` times `samples` must be at least 2"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
         ({"init": torch.full((16, 12), 2.0)}, "from 0 to 1"),
         ({"init": torch.full((16, 12), float("nan"))}, "from 0 to 1"),

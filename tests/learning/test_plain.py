@@ -10,7 +10,7 @@ from promask.cli.main import main
 from promask.data.arrays import from_images
 from promask.data.sources import load
 from promask.evaluation.evaluate import reconstruct
-from promask.learning.selection import LOOKED_AT, mean_loss, plain_masks
+from promask.learning.selection import MOST_IMAGES, mean_loss, reference_masks
 from promask.losses.image import LOSSES, ImageLoss
 from promask.sampling.pattern import Pattern
 
@@ -31,7 +31,7 @@ def test_mean_loss_is_that_of_the_reconstructions(name, pattern):
 
 def test_of_many_samples_some_decide():
     """At equal distances, the first one among them."""
-    images = smooth_images(3 * LOOKED_AT, size=(8, 8))
+    images = smooth_images(3 * MOST_IMAGES, size=(8, 8))
     pattern, task = Pattern((8, 8), (0, 1)), ImageLoss("mse")
     units = torch.rand((8, 8), generator=seeded()) < 0.4
     some = mean_loss(units, samples_of(images[::3]), pattern, task)
@@ -40,9 +40,9 @@ def test_of_many_samples_some_decide():
 
 @pytest.mark.parametrize("centre", [0, 3])
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
-def test_plain_masks_are_the_baselines(pattern, centre):
+def test_reference_masks_are_the_baselines(pattern, centre):
     images = smooth_images(4, channels=2, size=(18, 14))
-    masks = plain_masks(samples_of(images), pattern, pattern.budget(4), centre)
+    masks = reference_masks(samples_of(images), pattern, pattern.budget(4), centre)
     for name, units in masks.items():
         expected = baseline_mask(name, from_images(images), pattern, 4, centre=centre)
         assert torch.equal(pattern.expand(units), expected)
@@ -64,7 +64,7 @@ def test_a_better_mask_stays():
     run = learn(images, 4)
     assert run.record.reference is None
     pattern, samples, task = run.distribution.pattern, samples_of(images), ImageLoss("mse")
-    plain = plain_masks(samples, pattern, run.distribution.budget, 0)
+    plain = reference_masks(samples, pattern, run.distribution.budget, 0)
     assert not any(torch.equal(pattern.restrict(run.mask), units) for units in plain.values())
     learned = pattern.restrict(run.mask)
     assert all(

@@ -17,9 +17,9 @@ from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import espirit_maps
 from promask.data.sources import load
 from promask.evaluation.evaluate import reconstruct
-from promask.learning import loop
-from promask.operators.fourier import to_image
+from promask.learners import exchange, gradient
 from promask.learners.exchange import insert
+from promask.operators.fourier import to_image
 from promask.recon.base import Reconstruction
 from promask.recon.cg_sense import CgSense
 from promask.recon.network import Network
@@ -47,10 +47,10 @@ def small():
 def quick(monkeypatch):
     """Without the mask that is learned for zero-filled images and looked at in the end."""
 
-    def innermost(samples, pattern, config):
-        return pattern.innermost(pattern.budget(config.acceleration))
+    def innermost(problem, samples, config):
+        return problem.pattern.innermost(problem.budget)
 
-    monkeypatch.setattr("promask.learning.selection._for_images", innermost)
+    monkeypatch.setattr("promask.learning.selection._mask_for_images", innermost)
 
 
 def mean_square(mask, data, recon):
@@ -131,7 +131,7 @@ def test_the_strongest_unit_need_not_be_in_the_centre(quick):
 
 
 @pytest.mark.parametrize(("pattern", "init"), [("1d", "uniform"), ("2d", "uniform"), ("2d", "energy")])
-def test_no_worse_than_plain_masks_on_what_was_learned_from(small, pattern, init):
+def test_no_worse_than_reference_masks_on_what_was_learned_from(small, pattern, init):
     run = learn(small, 4, recon="cg-sense", pattern=pattern, init=init, steps=1)
     learned = mean_square(run.mask, small, CgSense())
     for name in ("energy", "centre"):
@@ -174,7 +174,7 @@ def test_iterations_and_regularisation_reach_the_reconstruction(small, monkeypat
 def test_every_reconstruction_is_learned_for(small, recon, pattern, quick):
     run = learn(small, 4, recon=recon, pattern=pattern, steps=2, batch_size=2)
     assert run.config.recon == recon
-    assert run.config.learner == ("response" if recon in ("rss", "sense") else "exchange")
+    assert run.config.learner == ("best-response" if recon in ("rss", "sense") else "exchange")
     assert int(run.mask.sum()) == 144
     assert evaluate(run.mask, small, recon=recon).summary()["recon"] == recon
 
@@ -188,11 +188,11 @@ def test_every_reconstruction_is_learned_for(small, recon, pattern, quick):
         ({"learner": "best-response"}, "backpropagate"),
     ],
 )
-def test_worths_or_exact_gradients_by_the_rule(small, monkeypatch, settings, by, quick):
+def test_worths_or_exact_gradients_by_the_learner(small, monkeypatch, settings, by, quick):
     called = []
-    for name in ("insert", "backpropagate"):
-        make = getattr(loop, name)
-        monkeypatch.setattr(loop, name, lambda *a, name=name, make=make: (called.append(name), make(*a))[1])
+    for name, module in (("insert", exchange), ("backpropagate", gradient)):
+        make = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, name=name, make=make: (called.append(name), make(*a))[1])
     run = learn(small, 4, recon="cg-sense", **settings | FEW)
     assert called == [by] * 4
     assert int(run.mask.sum()) == 144
@@ -463,7 +463,7 @@ def test_a_network_of_the_loop_is_given_to_insert(small, monkeypatch, quick):
         seen.append((recon.module, list(weights)))
         return insert(masks, batch, pattern, task, recon, weights)
 
-    monkeypatch.setattr(loop, "insert", spied)
+    monkeypatch.setattr(exchange, "insert", spied)
     module = blur()
     learn(small, 4, recon=Network(module), finetune=True, **FEW)
     for used, weights in seen:

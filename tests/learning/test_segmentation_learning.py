@@ -17,7 +17,7 @@ from promask.data.arrays import from_images
 from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
 from promask.learning.records import NetworkRecord
-from promask.learning.selection import plain_masks
+from promask.learning.selection import reference_masks
 from promask.losses import make_loss
 from promask.losses.segmentation import Segmentation
 from promask.operators.fourier import spectrum
@@ -45,7 +45,7 @@ def test_a_file_an_object_and_a_task_are_the_same_network(data, network, tmp_pat
     assert (first.config.task, first.config.loss, first.config.learner) == (
         "segmentation",
         "segmentation",
-        "shape",
+        "shape-race",
     )
     assert first.config.network == str(path)
     assert first.record.network == NetworkRecord(str(path), ("wall", "cavity"), finetuned=False)
@@ -129,7 +129,7 @@ def test_several_channels_for_a_network_of_ones_own():
     [FEW, {**GRADIENTS["response"], "steps": 1, "init": "uniform"}, GRADIENTS["response"]],
     ids=["shape", "hurried", "response"],
 )
-def test_it_does_not_end_above_the_plain_masks_on_patients_that_decide(data, network, pattern, settings):
+def test_it_does_not_end_above_the_reference_masks_on_patients_that_decide(data, network, pattern, settings):
     run = learn(data, 4, network=network, pattern=pattern, seed=1, **settings)
     judging = Judging(data, Segmentation(network), run.distribution.pattern)
     losses = judging.plain(run.distribution.budget)
@@ -211,7 +211,7 @@ def test_a_network_gets_what_it_looks_at(settings):
     data = rows_and_columns()
     run = learn(data, 12, network=Segmentation(Rows(), own_loss()), **settings)
     judging = Judging(data, Segmentation(Rows(), own_loss()), run.distribution.pattern)
-    energy = plain_masks(judging.learned_from, judging.pattern, 16, 0)["energy"]
+    energy = reference_masks(judging.learned_from, judging.pattern, 16, 0)["energy"]
     assert judging.loss(run.mask) < 0.8 * judging.loss(energy)
     assert int(run.mask[:, 6].sum()) > int(energy[:, 6].sum())
 
