@@ -15,7 +15,8 @@ import promask
 from promask.cli.main import app
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXTENSIONS = sorted((DOCS / "extensions").glob("*.py"))
+EXTENSIONS = [path for path in sorted((DOCS / "extensions").glob("*.py")) if ">>> " in path.read_text()]
+"""Those with examples in their docstrings."""
 
 
 def build(source, out):
@@ -36,12 +37,25 @@ def test_docstring_examples(script):
     spec = importlib.util.spec_from_file_location(script.stem, script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert doctest.testmod(module).failed == 0
+    result = doctest.testmod(module)
+    assert result.failed == 0
+    assert result.attempted > 0
+
+
+def test_extensions_have_examples():
+    assert {"commands.py", "prose.py"} <= {path.name for path in EXTENSIONS}
 
 
 def test_every_page_is_there(site):
     for page in DOCS.rglob("*.md"):
         assert (site / page.relative_to(DOCS)).with_suffix(".html").is_file()
+
+
+def test_every_table_can_be_downloaded(site):
+    tables = {path.name: path.read_bytes() for path in (DOCS / "results").glob("*.csv")}
+    downloads = {path.name: path.read_bytes() for path in (site / "_downloads").rglob("*.csv")}
+    assert len(tables) > 10
+    assert downloads == tables
 
 
 def test_nothing_is_fetched(site):
