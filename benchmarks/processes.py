@@ -28,11 +28,11 @@ KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "paper": ("paper preset, 32 x 4", {"preset": "paper", "members": 1}),
     "cg-sense": ("CG-SENSE, 8 coils, 4 x 1", {"recon": "cg-sense", "coils": 8}),
 }
-"""What is learned, by name: images x masks of a step, and settings."""
+"""The images x masks of a step and the settings of each kind."""
 
 
 def processes_table(size: int, steps: int) -> list[dict[str, Any]]:
-    """For each kind, the seconds of a step and of the whole of learning, with one and with two processes."""
+    """For each kind, the seconds of a step and of the whole run, with one and with two processes."""
     measured = {str(count): _measured_in(count, size, steps) for count in (1, PROCESSES)}
     return [
         {"step": label, **{count: kinds[kind] for count, kinds in measured.items()}}

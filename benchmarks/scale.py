@@ -27,7 +27,7 @@ def brains(scale: float) -> ArraySet:
 
 
 def row(acceleration: float, scale: float, steps: int = 800) -> str:
-    """PSNR over that of the closed form with the published rule and the default one, and whether it was warned."""
+    """The PSNR gain over the closed form of the published and the default learner, and whether there was a warning."""
     data = brains(scale)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
