@@ -27,7 +27,7 @@ def brains(scale: float) -> ArraySet:
 
 
 def row(acceleration: float, scale: float, steps: int = 800) -> str:
-    """The PSNR gain over the closed form of the published and the default learner, and whether there was a warning."""
+    """PSNR gains over the closed form: published and default learner; and whether a warning was given."""
     data = brains(scale)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

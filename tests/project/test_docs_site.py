@@ -2,6 +2,7 @@
 
 import doctest
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -19,9 +20,15 @@ EXTENSIONS = [path for path in sorted((DOCS / "extensions").glob("*.py")) if ">>
 """Those with examples in their docstrings."""
 
 
-def build(source, out):
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "--builder", "html"]
-    return subprocess.run([*command, source, out], capture_output=True, text=True, timeout=300)
+def build(source, out, builder="html", **environment):
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "--builder", builder]
+    environment = {**os.environ, **environment}
+    return subprocess.run([*command, source, out], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def copy_settings(source):
+    """A site of the same settings, without pages."""
+    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("*.md", "images", "results"))
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +99,53 @@ def test_every_public_name_is_described(site):
         assert re.search(rf'id="(?:module-)?promask\.{name}"', pages), name
 
 
+MODULE = '''
+def measure(skip_bad, *data):
+    """Measure `skip_bad` of (batch, *space).
+
+    Args:
+        skip_bad: Leave out bad files, (coil, *space), of
+            some_name.
+        *data: What is measured.
+
+    Returns:
+        The mask, as `my_type`.
+
+    Example:
+        >>> some_name = 3 * 2
+    """
+'''
+SHOWN = """
+   Measure "skip_bad" of (batch, *space).
+
+   Parameters:
+      * **skip_bad** -- Leave out bad files, (coil, *space), of some_name.
+
+      * ***data** -- What is measured.
+
+   Returns:
+      The mask, as "my_type".
+
+   -[ Example ]-
+
+   >>> some_name = 3 * 2
+"""
+
+
+def test_sections_of_docstrings(tmp_path):
+    """Google's sections are lists of parameters, and nothing but `code` is mark-up."""
+    copy_settings(tmp_path / "docs")
+    (tmp_path / "measuring.py").write_text(MODULE)
+    (tmp_path / "docs" / "index.md").write_text(
+        "# A page\n\n```{eval-rst}\n.. autofunction:: measuring.measure\n```"
+    )
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = build(tmp_path / "docs", tmp_path / "site", builder="text", PYTHONPATH=paths)
+    assert done.returncode == 0, done.stderr
+    shown = (tmp_path / "site" / "index.txt").read_text()
+    assert " ".join(SHOWN.split()) in " ".join(shown.split())
+
+
 MISTAKES = {
     "$\\nosuchcommand$": "cannot read: \\nosuchcommand",
     "[a link](nowhere.md)": "'nowhere.md'",
@@ -102,7 +156,7 @@ MISTAKES = {
 
 def test_mistakes_are_errors(tmp_path):
     source = tmp_path / "docs"
-    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("*.md", "images"))
+    copy_settings(source)
     (source / "index.md").write_text("\n\n".join(["# A page", *MISTAKES]))
     done = build(source, tmp_path / "site")
     assert done.returncode != 0
