@@ -1,4 +1,4 @@
-"""Whatever the documentation says in code is run, and what it says of outputs is compared with them."""
+"""The code blocks of the documentation are run, and the outputs that it shows are compared with the real ones."""
 
 import doctest
 import importlib
@@ -116,7 +116,7 @@ def is_shown(block, printed):
 
 
 def is_like(shown, word, following):
-    """Decimal numbers may differ by 1 % or by two in the last place, and seconds by as much as they like."""
+    """Decimal numbers may differ by 1 % or by two in the last place, and seconds by any amount."""
     same_but_numbers = NUMBER.sub("", shown) == NUMBER.sub("", word)
     if not same_but_numbers or "." not in shown:
         return shown == word
@@ -126,7 +126,7 @@ def is_like(shown, word, following):
     return is_close or following in ("s", "s,")
 
 
-def test_outputs_are_told_apart():
+def test_different_outputs_are_detected():
     printed = "mask PSNR\nlearned 31.82\nof 50 images in 1.8 s, done"
     assert is_shown("learned 31.83\nof 50 images in 2.5 s,", printed)
     assert not is_shown("learned 30.82", printed)
