@@ -1,1 +1,1 @@
-"""What `make bench` runs, and the yardstick it measures with."""
+"""What `make bench` and the other measurements of the documentation run."""

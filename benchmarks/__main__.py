@@ -1,4 +1,4 @@
-"""What learning costs, as ratios within one run on one machine: `make bench`."""
+"""The cost of learning, as ratios within one run on one machine: `make bench`."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ SCALING_SIZES = (64, 128, 256, 512, 1024)
 
 
 def steps_table(data: ArraySet, steps: int) -> list[dict[str, Any]]:
-    """A step of each kind, beside the textbook's and beside its own Fourier transforms."""
+    """The time of each kind of step, and of its Fourier transforms alone."""
     floors = {pairs: fourier_floor(data, pairs, steps) for pairs in (128, 16)}
     kinds = [("textbook", "textbook, 32 x 4", 128), ("paper", "paper preset, 32 x 4", 128)]
     kinds.append(("default", "default preset, 16 x 1", 16))
@@ -42,7 +42,7 @@ def steps_table(data: ArraySet, steps: int) -> list[dict[str, Any]]:
 
 
 def whole_run(data: ArraySet) -> dict[str, float]:
-    """A default run from the data to the mask, and how good it is on held-out slices beside the closed form."""
+    """The seconds of a default run, and the PSNR of its mask and of the closed form on held-out slices."""
     began = time.perf_counter()
     run = learn(data, ACCELERATION)
     seconds = time.perf_counter() - began
@@ -57,13 +57,13 @@ def whole_run(data: ArraySet) -> dict[str, float]:
 
 
 def published_psnr(data: ArraySet) -> float:
-    """One member of the published algorithm, all its steps: minutes."""
+    """The PSNR of one member of the published algorithm with all its steps, which takes minutes."""
     run = learn(data, ACCELERATION, preset="paper", members=1)
     return float(evaluate(run.mask, data).summary()["psnr"])
 
 
 def scaling(sizes: Sequence[int], steps: int) -> dict[str, Any]:
-    """The time of a default step over the number of pixels, and the exponent of a power law through it."""
+    """The time of a default step for several numbers of pixels, and the exponent of a fitted power law."""
     seconds = [default_step(hearts(size, subjects=4, slices=4), steps) for size in sizes]
     logs = torch.tensor([[math.log(size**2), math.log(time)] for size, time in zip(sizes, seconds, strict=True)])
     x, y = (logs - logs.mean(0)).T
@@ -71,7 +71,7 @@ def scaling(sizes: Sequence[int], steps: int) -> dict[str, Any]:
 
 
 def volume_run(shape: tuple[int, int, int], steps: int) -> dict[str, Any]:
-    """Learning in three dimensions: a volume of hearts, stacked."""
+    """Learning in three dimensions, from one volume of stacked hearts."""
     slices = hearts(max(shape[0], shape[1]), subjects=shape[2], slices=1).images[:, 0, : shape[0], : shape[1]]
     volume = slices.permute(1, 2, 0)[None, None]
     run = learn(volume, ACCELERATION, pattern="3d", steps=steps, batch_size=2, patience=0)
@@ -88,12 +88,12 @@ def volume_run(shape: tuple[int, int, int], steps: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print tables, and write the numbers as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=10, help="steps of each kind to take the median of")
+    parser.add_argument("--steps", type=int, default=10, help="steps of each kind; the median is reported")
     parser.add_argument("--size", type=int, default=256, help="pixels along each axis")
     parser.add_argument("--largest", type=int, default=SCALING_SIZES[-1], help="pixels of the largest grid")
-    parser.add_argument("--volumes", type=int, default=40, help="volumes to be read from files")
+    parser.add_argument("--volumes", type=int, default=40, help="number of volumes to read from files")
     parser.add_argument(
-        "--published", action="store_true", help="run one member of the paper preset, too: minutes"
+        "--published", action="store_true", help="also run one member of the paper preset, which takes minutes"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/bench.json"), help="where the JSON goes")
     arguments = parser.parse_args()
@@ -136,7 +136,7 @@ def main() -> None:
 
 
 def show(record: dict[str, Any]) -> None:
-    """The numbers as tables and sentences."""
+    """Print the numbers as tables and sentences."""
     console, rows, run = Console(soft_wrap=True, highlight=False), record["rows"], record["run"]
     textbook = rows[0]["seconds"]
     console.print(f"{record['size']} x {record['size']}, {record['threads']} threads")
@@ -173,20 +173,20 @@ def show(record: dict[str, Any]) -> None:
     files = record["reading"]
     memory_step, disk = files["memory"]["step"], files["disk"]
     console.print(
-        f"{files['slices']} slices in gzipped NIfTI files: made ready in {files['seconds']['first']:.1f} s, found "
-        f"ready in {files['seconds']['again']:.2f} s. A default step from disk takes "
+        f"{files['slices']} slices in gzipped NIfTI files: preprocessed in {files['seconds']['first']:.1f} s, "
+        f"opened again in {files['seconds']['again']:.2f} s. A default step from disk takes "
         f"{disk['step'] / memory_step:.2f} times one from memory ({1e3 * disk['step']:.1f} and "
         f"{1e3 * memory_step:.1f} ms), {100 * disk['waiting']:.1f} % of it waiting for the disk."
     )
     network = record["network"]
     console.print(
-        f"With a U-Net that judges {network['images']} images: a gradient step takes "
+        f"With a segmentation U-Net and {network['images']} images: a gradient step takes "
         f"{network['gradient'] / network['bare']:.2f} times a forward and backward pass of the bare network "
         f"({network['bare']:.2f} s), and as many reconstructions of a shape step "
         f"{network['shape'] / network['bare']:.2f} times."
     )
     table = Table("a process of one thread", box=None, pad_edge=False)
-    for heading in ("step, ms", f"speed-up with {PROCESSES}: a step", "the whole of learning"):
+    for heading in ("step, ms", f"speed-up with {PROCESSES}: a step", "the whole run"):
         table.add_column(heading, justify="right")
     for row in record["processes"]:
         one, several = row["1"], row[str(PROCESSES)]

@@ -1,9 +1,9 @@
-"""Other ways to learn a mask, all with as many reconstructions: the tables of docs/alternatives.md.
+"""Other ways to learn a mask, all with the same number of reconstructions: the tables of docs/alternatives.md.
 
 python -m benchmarks.alternatives FOLDER --loss mse --out runs/alternatives-mse.json
 
-Everything here is judged on patients that are held out of the learning part. The held-out part of
-docs/results.md is not looked at.
+Everything here is evaluated on validation patients, which are split off the training part. The held-out part of
+docs/results.md is not used.
 """
 
 import argparse
@@ -37,17 +37,17 @@ from promask.sampling.straight_through import uniform
 from promask.types import Mask, SampleSet, Spectra, UnitDraws, Units
 
 RATES = (0.15, 0.015)
-"""Of steps in units of the marginal gain: first and last."""
+"""The first and last step size, relative to the marginal gain."""
 
 
 def scaled_step(evidence: GainEvidence | GumbelEvidence, gain: Units, step: int) -> Units:
-    """A step along the gains, in units of the marginal gain and clipped to 3 of them."""
+    """A step along the gains, divided by the marginal gain and clipped to 3."""
     marginal = nth_largest(gain, evidence.problem.budget).abs()
     return schedules.geometric(step, evidence.steps, *RATES) * (gain / marginal).clamp(-3, 3)
 
 
 class GumbelScaledStep(GumbelEvidence):
-    """The gradient of the paper, and a step scaled by the budget instead of Adam's."""
+    """The gradient of the paper, and a step scaled by the budget instead of Adam."""
 
     step = 0
 
@@ -78,10 +78,10 @@ class TrapezoidScaledStep(GainEvidence):
 
 
 class DifferenceScaledStep(GainEvidence):
-    """The gains of the default rule, and a step along them instead of the response."""
+    """The gains of the default learner, and a step along them instead of the response."""
 
     def propose(self) -> Units:
-        """From the probabilities before."""
+        """A step from the previous probabilities."""
         return self.theta + scaled_step(self, self._gain(), self.step)
 
     def _gain(self) -> Units:
@@ -89,10 +89,10 @@ class DifferenceScaledStep(GainEvidence):
 
 
 class MirrorDescent(DifferenceScaledStep):
-    """The gains of the default rule, and a step of the log odds: mirror descent with the entropy."""
+    """The gains of the default learner, and a step of the log odds: mirror descent with the entropy."""
 
     def propose(self) -> Units:
-        """The log odds after the step, all shifted until the budget is kept."""
+        """The log odds after the step, shifted by a constant so that the probabilities sum to the budget."""
         odds = torch.logit(self.theta.double(), eps=1e-6)
         odds += 10 * scaled_step(self, self._gain(), self.step).double()
         low, high = float(odds.min()) - 50, float(odds.max()) + 50
@@ -104,7 +104,7 @@ class MirrorDescent(DifferenceScaledStep):
 
 
 class Antithetic(GainEvidence):
-    """The default rule with masks in pairs, drawn from u and 1 - u."""
+    """The default learner with antithetic pairs of masks, drawn from u and 1 - u."""
 
     def draw(self, count: int) -> UnitDraws:
         """Every second mask mirrors the one before."""
@@ -114,7 +114,7 @@ class Antithetic(GainEvidence):
 
 
 class NoField(GainEvidence):
-    """The default rule without the field that prefers one half of k-space."""
+    """The default learner without the field that prefers one half of k-space."""
 
     def __init__(self, problem: Problem, noise: torch.Generator, steps: int) -> None:
         super().__init__(problem, noise, steps)
@@ -122,7 +122,7 @@ class NoField(GainEvidence):
 
 
 class Derivative(GainEvidence):
-    """The default rule with derivatives in place of differences: no curvature."""
+    """The default learner with derivatives in place of differences: no curvature."""
 
     mean: torch.Tensor | None = None
 
@@ -135,7 +135,7 @@ class Derivative(GainEvidence):
 
 
 def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Loss) -> Mask:
-    """Swap acquired units of least gain for others of most gain, while this lowers the loss of a set of images."""
+    """Swap acquired units of least gain for missing units of most gain while this lowers the loss on the data."""
     free_choice = torch.zeros(pattern.unit_shape, dtype=torch.bool)
     units = refined(pattern.restrict(mask), free_choice, examples(train, GREEDY_IMAGES, task), pattern, task)
     return pattern.expand(units)
@@ -182,7 +182,7 @@ def alternative(kind: str | type[Any], steps: int = 100) -> Learner:
 
 
 def main() -> None:
-    """Learn with every alternative on every set, and print a row for each."""
+    """Learn with every alternative on every data set, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the three .npz files are")
     parser.add_argument("--files", nargs="+", default=FILES)
@@ -209,7 +209,7 @@ def main() -> None:
 
 
 def gains(label: str, train: SampleSet, test: SampleSet, arguments: argparse.Namespace) -> list[float]:
-    """How much better than the closed form, for each seed: in PSNR, or in SSIM if that is the loss."""
+    """The gain over the closed form for each seed: in PSNR, or in SSIM if that is the loss."""
     metric = "ssim" if arguments.loss == "ssim" else "psnr"
     pattern = Pattern.named(arguments.pattern, train.shape[1:])
     learner = alternative(ALTERNATIVES[label])

@@ -1,4 +1,4 @@
-"""What it costs to carry a mask to another matrix size: the table of docs/data.md.
+"""What it costs to resample a mask to another matrix size: the table of docs/data.md.
 
 python -m benchmarks.carrying
 """
@@ -15,7 +15,7 @@ CASES = (("2d", 4), ("2d", 8), ("2d", 16), ("1d", 4), ("1d", 8))
 
 
 def carried(pattern: str, acceleration: float, sizes: tuple[int, int], steps: int) -> list[dict[str, float]]:
-    """The same hearts at two sizes, both ways: held-out PSNR of the mask learned there and of those carried."""
+    """Held-out PSNR at two sizes of the mask learned at that size and of masks resampled from the other size."""
     data = {size: hearts(size) for size in sizes}
     runs = {size: learn(data[size], acceleration, steps=steps, pattern=pattern) for size in sizes}
 
@@ -40,7 +40,7 @@ def carried(pattern: str, acceleration: float, sizes: tuple[int, int], steps: in
 
 def main() -> None:
     """Print a row for every case and direction."""
-    print("| pattern | x | from | to | learned there (dB) | carried | carried, from mask.npy | Gaussian |")
+    print("| pattern | x | from | to | learned at that size | resampled | resampled, from mask.npy | Gaussian |")
     print("|---|---|---|---|---|---|---|---|")
     for pattern, acceleration in CASES:
         for row in carried(pattern, acceleration, SIZES, steps=100):

@@ -1,6 +1,6 @@
 """What a Dask cluster costs: `python -m benchmarks.cluster` starts one on this machine, with 1 worker and with 2.
 
-Processor time is told beside the time that passes, because it hardly depends on what else the machine does.
+It prints processor time beside wall time, because processor time hardly depends on the load of the machine.
 """
 
 import json
@@ -23,7 +23,7 @@ CALLS, PAUSES, PAUSE = 2000, 200, 0.1
 
 @contextmanager
 def cluster(workers: int, folder: Path) -> Iterator[tuple[str, int, int]]:
-    """The address of a scheduler, and the numbers of two processes: its own, and that of a worker."""
+    """The address of a scheduler, its process id, and the process id of a worker."""
     known = folder / f"scheduler-{workers}.json"
     processes = [_dask("scheduler", "--port", "0", "--scheduler-file", str(known))]
     try:
@@ -54,25 +54,25 @@ def _process(common: int, seconds: float) -> int:
 
 
 def processor_seconds(process: int) -> float:
-    """Of a process until now, as Linux tells it."""
+    """The processor time that a process has used so far (Linux)."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_megabytes(process: int) -> float:
-    """The memory of a process, as Linux tells it."""
+    """The resident memory of a process (Linux)."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def passed(address: str, count: int, seconds: float) -> float:
-    """Seconds for so many calls that do nothing but wait."""
+    """The wall time of `count` calls that only wait for some seconds."""
     began = time.perf_counter()
     assert sum(1 for _ in map_unordered(address, _process, [seconds] * count, int)) == count
     return time.perf_counter() - began
 
 
 def cells(address: str, out: Path) -> None:
-    """A comparison, so that a worker has what masks need."""
+    """Run a comparison, so that a worker has loaded everything that masks need."""
     images = np.random.default_rng(0).random((24, 64, 64), dtype=np.float32)
     compare(images, 8, "random", seeds=20, out=out, scheduler=address)
 

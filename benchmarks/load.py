@@ -1,4 +1,4 @@
-"""Much data and many steps: does memory stay flat, and do the probabilities stay what they must be?
+"""Much data and many steps: does memory stay constant, and do the probabilities stay valid?
 
 python -m benchmarks.load
 """
@@ -28,19 +28,19 @@ from promask.sampling.pattern import Pattern
 
 BATCH = 16
 SHORTER = 50
-"""A run of so many times fewer steps is what the end of a long one is compared with."""
+"""The long run is compared with a run of this many times fewer steps."""
 SCALE = {"gumbel-adam": 0.002}
-"""Of the images: gumbel-adam ranks samples at some scales only; the others do not mind."""
+"""Factors for the images: the published learner works at some scales only; the others work at any scale."""
 
 
 def stream(volumes: int, slices: int, size: int, rounds: int) -> str:
-    """Every slice of volumes that are made on the fly is learned from in each round; none is kept."""
+    """Learn from every slice of volumes that are generated on the fly, in each round; none is kept in memory."""
     data = Volumes(volumes, slices, size)
     return _streamed(f"{volumes} volumes of {slices} slices, made on the fly", data, data, rounds)
 
 
 def files(volumes: int, slices: int, size: int, epochs: int) -> str:
-    """The same from NIfTI files, by way of the cache, several times over."""
+    """The same from NIfTI files through the cache, for several epochs."""
     data = Volumes(volumes, slices, size)
     with tempfile.TemporaryDirectory() as folder, kept_in_memory(_bytes(data) // 4):
         os.environ["PROMASK_CACHE"] = f"{folder}/cache"
@@ -70,7 +70,7 @@ def _streamed(name: str, source: Any, data: Volumes, epochs: int = 1) -> str:
 
 
 def _bytes(data: Volumes) -> int:
-    """Of spectra and targets, if all of them were kept."""
+    """The memory of all spectra and targets, if they were kept."""
     return len(data) * data.size**2 * 12
 
 
@@ -83,7 +83,7 @@ def _save(path: Path, slices: list[Any]) -> None:
 
 @contextmanager
 def kept_in_memory(limit: int) -> Iterator[None]:
-    """Within, a data set of more than so many bytes is read again for every batch."""
+    """A context in which a data set of more than this many bytes is read again for every batch."""
     usual, batches.MEMORY = batches.MEMORY, limit
     try:
         yield
@@ -92,7 +92,7 @@ def kept_in_memory(limit: int) -> Iterator[None]:
 
 
 class Guard:
-    """Looks at every step: numbers that are finite, probabilities from 0 to 1, and within the budget."""
+    """Checks every step: finite numbers, probabilities from 0 to 1, and a sum within the budget."""
 
     def __init__(self, steps: int, budget: int) -> None:
         self.memory, self.budget, self.steps = Memory(steps), budget, steps
@@ -123,7 +123,7 @@ class Guard:
 
 
 def day(learner: str, steps: int, size: int, acceleration: float = 4) -> str:
-    """Very many steps on a few small images, each looked at."""
+    """Take very many steps on a few small images and check each of them."""
     scale = SCALE.get(learner, 1.0)
     made = Volumes(8, 3, size)
     data = from_images(np.stack([scale * made[3 * index + 1] for index in range(8)]))
@@ -163,12 +163,12 @@ def _psnr_on(data: Any) -> Callable[[torch.Tensor], float]:
 def main() -> None:
     """Print two tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--volumes", type=int, default=1000, help="volumes of 35 slices to stream")
-    parser.add_argument("--size", type=int, default=256, help="pixels of their slices along each axis")
-    parser.add_argument("--rounds", type=int, default=2, help="how often each of them is learned from")
-    parser.add_argument("--files", type=int, default=200, help="files to stream")
+    parser.add_argument("--volumes", type=int, default=1000, help="number of volumes of 35 slices to stream")
+    parser.add_argument("--size", type=int, default=256, help="pixels of the slices along each axis")
+    parser.add_argument("--rounds", type=int, default=2, help="number of epochs over the volumes")
+    parser.add_argument("--files", type=int, default=200, help="number of files to stream")
     parser.add_argument("--steps", type=int, default=100_000, help="steps on the small grid")
-    parser.add_argument("--grid", type=int, default=16, help="units of the small grid along each axis")
+    parser.add_argument("--grid", type=int, default=16, help="samples of the small grid along each axis")
     parser.add_argument("--learners", nargs="+", default=["best-response", "gumbel-adam", "exchange"])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -177,8 +177,8 @@ def main() -> None:
     print(stream(arguments.volumes, 35, arguments.size, arguments.rounds), flush=True)
     print(files(arguments.files, 20, arguments.size // 4, epochs=10), flush=True)
     print(
-        "\n| learner | steps | bad steps | most over the budget | change of the loss | changed units | "
-        f"PSNR: then, 1/{SHORTER} of the steps, closed form | {COLUMNS} | seconds |"
+        "\n| learner | steps | bad steps | largest excess | change of the loss | changed samples | "
+        f"PSNR: at the end, after 1/{SHORTER} of the steps, closed form | {COLUMNS} | seconds |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for learner in arguments.learners:

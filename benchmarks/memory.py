@@ -1,4 +1,4 @@
-"""Peak memory above the data, each kind of step in a process of its own."""
+"""Peak memory above the data, with each kind of step in a separate process."""
 
 import multiprocessing
 from pathlib import Path
@@ -7,7 +7,7 @@ from benchmarks.steps import STEPS, hearts
 
 
 def peak_memory(kind: str, size: int) -> int:
-    """Bytes that a few steps need above the data, in a process of their own."""
+    """Bytes that a few steps need above the data, measured in a separate process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_peak_memory, (kind, size))
 

@@ -1,4 +1,4 @@
-"""The time of one step where a network judges, beside the bare network on the same batch."""
+"""The time of one step of learning for a segmentation network, and of the bare network on the same batch."""
 
 import itertools
 import statistics
@@ -25,7 +25,7 @@ BATCH = 32
 
 
 def network_steps(data: ArraySet, steps: int) -> dict[str, Any]:
-    """Seconds for as many reconstructions as images: of gradient and shape steps, and of the network alone."""
+    """Seconds for one reconstruction per image: of gradient and shape steps, and of the network alone."""
     task = Segmentation(SegmentationNetwork(Architecture(data.shape[0], Classes.parse(["a", "b", "c"]))))
     samples = Samples(data, torch.device("cpu"), task.label)
     with freeze(task.network):
@@ -36,7 +36,7 @@ def network_steps(data: ArraySet, steps: int) -> dict[str, Any]:
 
 
 def _first_round(samples: Samples, data: ArraySet, task: Segmentation) -> float:
-    """Of a race, divided by the number of its masks."""
+    """The seconds of the first round of a race, divided by the number of its masks."""
     config = Config.preset("default", acceleration=ACCELERATION, loss=task.name, steps=1, batch_size=BATCH)
     pattern = Pattern.named("2d", data.shape[1:])
     none = torch.zeros(pattern.unit_shape, dtype=torch.bool)
@@ -56,7 +56,7 @@ def _step(samples: Samples, data: ArraySet, task: Segmentation, steps: int, **se
 
 
 def _bare_pass(samples: Samples, task: Segmentation) -> None:
-    """Forward and backward, in pieces as large as those of the loop."""
+    """Forward and backward pass, in micro-batches as large as those of the loop."""
     assert task.classes is not None
     pieces: list[Batch] = list(samples.pieces(torch.arange(BATCH).remainder(len(samples))))
     for piece in pieces:

@@ -1,8 +1,8 @@
-"""Ways to learn a mask for a network, beside masks that need none.
+"""Ways to learn a mask for a network, beside masks that need no learning.
 
-`python -m benchmarks.network_rules DATA NETWORK`: learned from the patients that the network was fitted to, and
-measured on the patients that told when to stop its training; the held-out ones are not touched. What is learned is
-measured as it is, without the look at other masks.
+`python -m benchmarks.network_rules DATA NETWORK` learns from the training patients of the network and evaluates
+on its validation patients; the held-out patients are not used. Learned masks are evaluated without the comparison
+with reference masks.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""An independent check: do masks rank the same when BART reconstructs? `python -m benchmarks.pics FOLDER DATA`.
+"""An independent check: does BART rank the masks in the same way? `python -m benchmarks.pics FOLDER DATA`.
 
-FOLDER is that of a `promask compare DATA --recon cg-sense` or `cs`, whose masks are exported and given to `bart
-pics`, with the exported k-space and coil maps of some of the held-out samples.
+FOLDER is that of a `promask compare DATA --recon cg-sense` or `cs`, whose masks are exported for `bart
+pics`, with the k-space and coil sensitivities of some held-out images.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from promask.recon.base import Reconstruction
 from promask.types import Mask, SampleSet
 
 SETTINGS = {"cg-sense": ["-l2", "-r0.003", "-i30"], "cs": ["-l1", "-r0.001", "-i60"]}
-"""Of pics, in its own units."""
+"""The regularisation of pics, in its own units."""
 
 
 def by_bart(mask: Mask, data: SampleSet, index: int, recon: Reconstruction) -> torch.Tensor:
@@ -57,7 +57,7 @@ def by_bart(mask: Mask, data: SampleSet, index: int, recon: Reconstruction) -> t
 
 
 def rankings(masks: dict[str, Mask], data: SampleSet, indices: Sequence[int], recon: Reconstruction) -> list[dict]:
-    """The mean PSNR of each mask over some samples, by promask and by BART."""
+    """The mean PSNR of each mask over some images, reconstructed by promask and by BART."""
     rows = []
     for name, mask in masks.items():
         ours, theirs = [], []

@@ -1,6 +1,6 @@
-"""One fit on one process and on two, each with one thread; and what checkpoints cost.
+"""Learning with one process and with two, each with one thread; and what checkpoints cost.
 
-`torchrun --nproc-per-node 2 -m benchmarks.processes 256 default 30` measures one of them and prints it as JSON.
+`torchrun --nproc-per-node 2 -m benchmarks.processes 256 30` measures all kinds and prints them as JSON.
 """
 
 import itertools
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -28,50 +29,55 @@ KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "paper": ("paper preset, 32 x 4", {"preset": "paper", "members": 1}),
     "cg-sense": ("CG-SENSE, 8 coils, 4 x 1", {"recon": "cg-sense", "coils": 8}),
 }
-"""What is learned, by name: images x masks of a step, and settings."""
+"""The images x masks of a step and the settings of each kind."""
 
 
 def processes_table(size: int, steps: int) -> list[dict[str, Any]]:
-    """For each kind, the seconds of a step and of the whole of learning, with one and with two processes."""
+    """For each kind, the seconds of a step and of the whole run, with one and with two processes."""
+    measured = {str(count): _measured_in(count, size, steps) for count in (1, PROCESSES)}
     return [
-        {"step": label, **{str(count): _measured_in(count, size, kind, steps) for count in (1, PROCESSES)}}
+        {"step": label, **{count: kinds[kind] for count, kinds in measured.items()}}
         for kind, (label, _) in KINDS.items()
     ]
 
 
 def checkpoints(data: ArraySet, steps: int) -> dict[str, Any]:
-    """What checkpoints take of a run of so many steps."""
+    """The number of checkpoints that a run of `steps` steps writes, and the seconds that they take."""
     with tempfile.TemporaryDirectory() as folder:
         run = learn(data, ACCELERATION, steps=steps, patience=0, checkpoint=folder)
     return {"seconds": run.record.seconds, "steps": steps, "checkpoints": asdict(run.record.checkpoints)}
 
 
-def _measured_in(count: int, size: int, kind: str, steps: int) -> dict[str, float]:
+def _measured_in(count: int, size: int, steps: int) -> dict[str, dict[str, float]]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
-    command = [*launcher, "-m", "benchmarks.processes", str(size), kind, str(steps)]
+    command = [*launcher, "-m", "benchmarks.processes", str(size), str(steps)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def main(size: int, kind: str, steps: int) -> None:
+def main(size: int, steps: int) -> None:
     """Learn with the other processes of the group, if there are any."""
     torch.set_num_threads(1)
-    stamps: list[float] = []
+    images = hearts(size).images
+    seconds = {}
     with joined() as group:
-        run = learn(
-            hearts(size).images,
-            ACCELERATION,
-            steps=steps,
-            patience=0,
-            group=group,
-            on_step=lambda _: stamps.append(time.perf_counter()),
-            **KINDS[kind][1],
-        )
-    intervals = [after - before for before, after in itertools.pairwise(stamps[WARM_UP:])]
+        for kind, (_, settings) in KINDS.items():
+            stamps: list[float] = []
+            run = learn(
+                images,
+                ACCELERATION,
+                steps=steps,
+                patience=0,
+                group=group,
+                on_step=lambda _, stamps=stamps: stamps.append(time.perf_counter()),
+                **settings,
+            )
+            intervals = [after - before for before, after in itertools.pairwise(stamps[WARM_UP:])]
+            seconds[kind] = {"step": statistics.median(intervals), "run": run.record.seconds}
     if group.leads:
-        print(json.dumps({"step": statistics.median(intervals), "run": run.record.seconds}))
+        print(json.dumps(seconds))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

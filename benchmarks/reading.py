@@ -24,9 +24,9 @@ WARM_UP = 3
 
 
 def reading(size: int, volumes: int, slices: int, steps: int) -> dict[str, Any]:
-    """Gzipped NIfTI volumes: the time to make them ready and to find them ready, and steps from memory and disk.
+    """The time to preprocess gzipped NIfTI volumes and to open them again, and of steps from memory and from disk.
 
-    What the cache holds is dropped from the system's memory before steps are taken from disk.
+    The files of the cache are dropped from the page cache before steps are taken from disk.
     """
     with tempfile.TemporaryDirectory() as folder:
         before = os.environ.get("PROMASK_CACHE")
@@ -72,7 +72,7 @@ def _measure(folder: Path, size: int, volumes: int, slices: int, steps: int) -> 
 
 
 def _forget(folder: Path) -> None:
-    """Ask the system to drop files from its memory, so that they are read from the disk."""
+    """Drop files from the page cache, so that they are read from the disk."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The time of one step with an iterative reconstruction, beside its own transforms alone."""
+"""The time of one step with an iterative reconstruction, and of its Fourier and wavelet transforms alone."""
 
 import itertools
 import statistics
@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[str, Differentiate]] = {
 
 
 def reconstruction_steps(data: ArraySet, steps: int) -> list[dict[str, Any]]:
-    """Seconds for one image of eight coils in a step, and how often the transforms in it alone fit into them."""
+    """Seconds of a step with one image of eight coils, and their ratio to the seconds of its transforms alone."""
     scanned = load(data.images[:4, 0], Reading(coils=COILS))
     rows = []
     for name, (of, differentiate) in KINDS.items():
@@ -48,7 +48,7 @@ def reconstruction_steps(data: ArraySet, steps: int) -> list[dict[str, Any]]:
         with transforms:
             _one_image(samples, differentiate)
         wavelets = _wavelets(recon, samples, there_and_back=differentiate is backpropagate)
-        # One after the other, so that whatever else the machine does is the same for both.
+        # Measured alternately, so that the load of the machine is the same for both.
         pairs = []
         for _ in range(max(3, 2 * steps)):
             whole = _seconds(lambda samples=samples, way=differentiate: _one_image(samples, way))
@@ -65,7 +65,7 @@ def reconstruction_steps(data: ArraySet, steps: int) -> list[dict[str, Any]]:
 
 
 def run_step(data: ArraySet, steps: int) -> float:
-    """Seconds for a step of learning for CG-SENSE with the default settings: the median."""
+    """The median seconds of a step of learning for CG-SENSE with the default settings."""
     scanned: SampleSet = load(data.images[:16, 0], Reading(coils=COILS))
     samples = Samples(scanned, torch.device("cpu"), recon=make_reconstruction("cg-sense"))
     config = Config.preset("default", acceleration=ACCELERATION, recon="cg-sense", steps=steps + 1)
@@ -75,7 +75,7 @@ def run_step(data: ArraySet, steps: int) -> float:
 
 
 class _Transforms(TorchDispatchMode):
-    """Sees all Fourier transforms, and can do them again."""
+    """Records all Fourier transforms, and can repeat them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _Transforms(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def again(self) -> None:
-        """The same transforms, of whatever values, and nothing else."""
+        """Repeat the recorded transforms, of any values, and nothing else."""
         for values, rest in self.seen:
             torch.ops.aten._fft_c2c.default(values, *rest)
 
@@ -103,7 +103,7 @@ def _one_image(samples: Samples, differentiate: Differentiate) -> None:
 
 
 def _wavelets(recon: Reconstruction, samples: Samples, there_and_back: bool) -> Callable[[], None]:
-    """Does the wavelet transforms of an image, and on the way back as many, and nothing else."""
+    """A function that does only the wavelet transforms of a reconstruction, and of its backward pass if asked."""
     count = recon.iterations * (1 + there_and_back) if isinstance(recon, CompressedSensing) else 0
     image = torch.zeros(1, 1, *samples.data.shape[1:], dtype=torch.complex64)
 

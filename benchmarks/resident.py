@@ -19,15 +19,15 @@ def resident() -> int:
 
 @dataclass(frozen=True)
 class Growth:
-    """Of the memory after the warm-up, in MB."""
+    """The growth of the memory after the warm-up, in MB."""
 
     level: float
     slope: float
-    """Of a straight line through all steps, in MB for 1,000 steps."""
+    """The slope of a straight line through all steps, in MB for 1,000 steps."""
     floor: float
-    """By how much the smallest value of the last quarter is above that of the first: what is never given back."""
+    """The smallest value of the last quarter minus that of the first: memory that is never released."""
     spread: float
-    """The largest value less the smallest."""
+    """The largest value minus the smallest."""
 
     def cells(self) -> str:
         """The cells of a Markdown table below `COLUMNS`."""
@@ -35,17 +35,17 @@ class Growth:
 
 
 class Memory:
-    """Memory after each step, noted in room that is taken beforehand."""
+    """Memory after each step, in an array that is allocated beforehand."""
 
     def __init__(self, steps: int) -> None:
         self.bytes: npt.NDArray[Any] = np.full(steps, -1, np.int64)  # written to, so that it is resident
 
     def note(self, step: int) -> None:
-        """After a step, counted from 1."""
+        """Record the memory after a step, counted from 1."""
         self.bytes[step - 1] = resident()
 
     def growth(self, warm_up: float = 0.2) -> Growth:
-        """What happens after this share of the steps."""
+        """The growth after a warm-up of this fraction of the steps."""
         first = int(warm_up * len(self.bytes))
         megabytes = self.bytes[first:] / 2**20
         steps = np.arange(first, len(self.bytes)) / 1000

@@ -1,4 +1,4 @@
-"""Does the start matter? Random starts against the default one, on held-out slices: a table of docs/benchmarks.md.
+"""Random initial probabilities against the default ones, on held-out slices: a table of docs/benchmarks.md.
 
 python -m benchmarks.starts FOLDER --loss mse
 """
@@ -18,7 +18,7 @@ ACCELERATIONS = (4, 8, 16, 32)
 
 
 def main() -> None:
-    """Learn every cell from both starts, and print a row for each."""
+    """Learn every cell from both initial probabilities, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the three .npz files are")
     parser.add_argument("--files", nargs="+", default=FILES)

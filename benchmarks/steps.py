@@ -1,4 +1,4 @@
-"""The time of one step: of the textbook, of both presets, and of the bare Fourier transforms."""
+"""The time of one step of the textbook, of both presets, and of the Fourier transforms alone."""
 
 import itertools
 import statistics
@@ -24,13 +24,13 @@ ACCELERATION = 8
 
 
 def hearts(size: int, subjects: int = 8, slices: int = 6) -> ArraySet:
-    """Procedural hearts; 48 of them are enough for the batches of the paper."""
+    """Procedural hearts; by default 48, which is enough for the batches of the paper."""
     made = cardiac(subjects=subjects, slices=slices, size=size)
     return from_images(made.image, made.label, made.subject, name="cardiac")
 
 
 def textbook_step(data: ArraySet, steps: int) -> float:
-    """A step of Algorithm 1 at the paper's settings."""
+    """The time of a step of the literal Algorithm 1 with the settings of the paper."""
     generator = torch.Generator().manual_seed(0)
     theta = torch.rand(data.shape[1:], generator=generator)
     batches = index_batches(len(data), 32, generator)
@@ -42,17 +42,17 @@ def textbook_step(data: ArraySet, steps: int) -> float:
 
 
 def paper_step(data: ArraySet, steps: int) -> float:
-    """A step of the one loop with the settings of the paper."""
+    """The time of a step with the settings of the paper."""
     return _promask_step(data, "paper", steps)
 
 
 def default_step(data: ArraySet, steps: int) -> float:
-    """A step of the one loop with the default settings; more of them, because they are short."""
+    """The time of a step with the default settings, from more steps, because they are short."""
     return _promask_step(data, "default", 3 * steps)
 
 
 def fourier_floor(data: ArraySet, pairs: int, steps: int) -> float:
-    """The bare transforms of a step, there and back: the fastest of several ways to call them."""
+    """The time of the forward and inverse transforms of a step, by the fastest of several ways to call them."""
     arrays = torch.randn(pairs, *data.shape[1:], dtype=torch.complex64)
     out, pieces = torch.empty_like(arrays), arrays.split(8)
 

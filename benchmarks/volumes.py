@@ -1,4 +1,4 @@
-"""Volumes that are made on the fly, as many as one likes: nothing is stored."""
+"""Volumes that are generated on the fly, in any number: nothing is stored."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 
 class Volumes:
-    """A data set of volumes, each of them slices of an ellipsoid with smaller ones in it; a torch Dataset in form.
+    """A torch Dataset of the slices of volumes, each of which is an ellipsoid with smaller ones in it.
 
     The same index always gives the same slice.
     """

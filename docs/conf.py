@@ -9,7 +9,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
 project = "promask"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "mathml", "commands", "contents", "prose"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "mathml",
+    "commands",
+    "contents",
+    "prose",
+    "sphinx.ext.napoleon",
+]
 exclude_patterns = ["images"]
 smartquotes = False  # they make a dash of the two hyphens of an option
 

@@ -1,11 +1,14 @@
-"""Docstrings are plain prose with `code` in it and examples: nothing else in them is mark-up."""
+"""Docstrings are prose with `code`, examples, and sections such as `Args:`: nothing else in them is mark-up.
+
+conf.py lists napoleon, which reads the sections, after this extension.
+"""
 
 import re
 from typing import Any
 
 from sphinx.application import Sphinx
 
-EXAMPLE = re.compile(r"(^>>> (?:.+\n?)+)", flags=re.MULTILINE)
+EXAMPLE = re.compile(r"(^ *>>> (?:.+\n?)+)", flags=re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
 MARKUP = re.compile(r"([\\*|_])")
 

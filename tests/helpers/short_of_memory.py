@@ -14,7 +14,7 @@ import torch
 import promask
 from promask.errors import InputWarning
 
-SPARE = 20 * 2**20
+SPARE = 26 * 2**20
 """Bytes: too few for the 8 images that are worked on at a time, and enough for 4."""
 
 

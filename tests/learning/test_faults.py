@@ -46,7 +46,7 @@ def test_where_memory_runs_out_batches_are_halved():
 @pytest.mark.skipif(sys.platform != "linux", reason="Memory is limited as Linux does it.")
 def test_a_single_image_that_does_not_fit_is_one_sentence():
     sentence = printed(sys.executable, HERE / "short_of_memory.py", "single", **EXACTLY)["error"]
-    assert sentence.startswith("Memory ran out at step 3, however few images are worked on at a time")
+    assert sentence.startswith("Memory ran out at step 3, even with a single image at a time")
 
 
 # The disk

@@ -153,13 +153,13 @@ def test_settings_are_kept_with_the_run(small, tmp_path, quick):
 
 def test_iterations_and_regularisation_reach_the_reconstruction(small, monkeypatch, quick):
     seen = set()
-    call = CgSense.__call__
+    call = CgSense.from_spectra
 
     def spied(self, *arguments):
         seen.add((self.iterations, self.regularisation))
         return call(self, *arguments)
 
-    monkeypatch.setattr(CgSense, "__call__", spied)
+    monkeypatch.setattr(CgSense, "from_spectra", spied)
     learn(small, 4, recon="cg-sense", iterations=4, regularisation=0.01, **FEW)
     evaluate(torch.ones(24, 24), small, recon="cg-sense", iterations=4, regularisation=0.01)
     assert seen == {(4, 0.01)}

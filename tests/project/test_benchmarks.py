@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from benchmarks.alternatives import ALTERNATIVES, alternative, swapped
+from benchmarks.processes import checkpoints
 from benchmarks.scale import row
+from benchmarks.steps import hearts
 
 from helpers import seeded, smooth_images
 from promask import learn
@@ -38,9 +40,18 @@ def test_the_benchmark_runs(tmp_path):
     assert all(record["network"][kind] > 0 for kind in ("bare", "gradient", "shape"))
     assert "of the bare network" in shown
     assert all(row[count]["run"] > row[count]["step"] > 0 for row in record["processes"] for count in "12")
-    assert record["checkpoints"]["checkpoints"]["written"] >= 0
+    assert "Checkpoints of a run of 50 steps" in shown
     assert [row["fourier"] for row in record["iterative"]["images"]] == [23, 43, 43, 101]
     assert "this / its own transforms" in shown
+
+
+def test_the_cost_of_checkpoints_is_measured(monkeypatch):
+    """With one after every step; a run as short as this would write none."""
+    monkeypatch.setattr("promask.learning.checkpoint.SHARE", 1e9)
+    found = checkpoints(hearts(32, subjects=2), 30)
+    assert found["steps"] == 30
+    assert found["checkpoints"]["written"] == 30
+    assert 0 < found["checkpoints"]["seconds"] < found["seconds"]
 
 
 # The alternatives to the default learner

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -15,12 +16,19 @@ import promask
 from promask.cli.main import app
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXTENSIONS = sorted((DOCS / "extensions").glob("*.py"))
+EXTENSIONS = [path for path in sorted((DOCS / "extensions").glob("*.py")) if ">>> " in path.read_text()]
+"""Those with examples in their docstrings."""
 
 
-def build(source, out):
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "--builder", "html"]
-    return subprocess.run([*command, source, out], capture_output=True, text=True, timeout=300)
+def build(source, out, builder="html", **environment):
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "--builder", builder]
+    environment = {**os.environ, **environment}
+    return subprocess.run([*command, source, out], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def copy_settings(source):
+    """A site of the same settings, without pages."""
+    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("*.md", "images", "results"))
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +44,25 @@ def test_docstring_examples(script):
     spec = importlib.util.spec_from_file_location(script.stem, script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert doctest.testmod(module).failed == 0
+    result = doctest.testmod(module)
+    assert result.failed == 0
+    assert result.attempted > 0
+
+
+def test_extensions_have_examples():
+    assert {"commands.py", "prose.py"} <= {path.name for path in EXTENSIONS}
 
 
 def test_every_page_is_there(site):
     for page in DOCS.rglob("*.md"):
         assert (site / page.relative_to(DOCS)).with_suffix(".html").is_file()
+
+
+def test_every_table_can_be_downloaded(site):
+    tables = {path.name: path.read_bytes() for path in (DOCS / "results").glob("*.csv")}
+    downloads = {path.name: path.read_bytes() for path in (site / "_downloads").rglob("*.csv")}
+    assert len(tables) > 10
+    assert downloads == tables
 
 
 def test_nothing_is_fetched(site):
@@ -78,6 +99,53 @@ def test_every_public_name_is_described(site):
         assert re.search(rf'id="(?:module-)?promask\.{name}"', pages), name
 
 
+MODULE = '''
+def measure(skip_bad, *data):
+    """Measure `skip_bad` of (batch, *space).
+
+    Args:
+        skip_bad: Leave out bad files, (coil, *space), of
+            some_name.
+        *data: What is measured.
+
+    Returns:
+        The mask, as `my_type`.
+
+    Example:
+        >>> some_name = 3 * 2
+    """
+'''
+SHOWN = """
+   Measure "skip_bad" of (batch, *space).
+
+   Parameters:
+      * **skip_bad** -- Leave out bad files, (coil, *space), of some_name.
+
+      * ***data** -- What is measured.
+
+   Returns:
+      The mask, as "my_type".
+
+   -[ Example ]-
+
+   >>> some_name = 3 * 2
+"""
+
+
+def test_sections_of_docstrings(tmp_path):
+    """Google's sections are lists of parameters, and nothing but `code` is mark-up."""
+    copy_settings(tmp_path / "docs")
+    (tmp_path / "measuring.py").write_text(MODULE)
+    (tmp_path / "docs" / "index.md").write_text(
+        "# A page\n\n```{eval-rst}\n.. autofunction:: measuring.measure\n```"
+    )
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = build(tmp_path / "docs", tmp_path / "site", builder="text", PYTHONPATH=paths)
+    assert done.returncode == 0, done.stderr
+    shown = (tmp_path / "site" / "index.txt").read_text()
+    assert " ".join(SHOWN.split()) in " ".join(shown.split())
+
+
 MISTAKES = {
     "$\\nosuchcommand$": "cannot read: \\nosuchcommand",
     "[a link](nowhere.md)": "'nowhere.md'",
@@ -88,7 +156,7 @@ MISTAKES = {
 
 def test_mistakes_are_errors(tmp_path):
     source = tmp_path / "docs"
-    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("*.md", "images"))
+    copy_settings(source)
     (source / "index.md").write_text("\n\n".join(["# A page", *MISTAKES]))
     done = build(source, tmp_path / "site")
     assert done.returncode != 0

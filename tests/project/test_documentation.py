@@ -1,10 +1,9 @@
-"""Whatever the documentation says in code is run, and what it says of outputs is compared with them."""
+"""The code blocks of the documentation are run, and the outputs that it shows are compared with the real ones."""
 
 import doctest
 import importlib
 import math
 import os
-import pkgutil
 import re
 import runpy
 import shlex
@@ -26,9 +25,7 @@ DOCS = ROOT / "docs"
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]}
 TUTORIALS = [name for name in PAGES if name == "docs/guide.md" or name.startswith("docs/howto/")]
 """Pages whose shell commands are run; on all others, the command line must understand them."""
-MODULES = [
-    module.name for module in pkgutil.walk_packages(promask.__path__, "promask.") if "__main__" not in module.name
-]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 TIME_LIMIT = 120
@@ -39,13 +36,31 @@ def blocks(page, *languages):
     return [(language, text) for language, text in BLOCK.findall(page.read_text()) if language in languages]
 
 
-@pytest.mark.parametrize("name", ["promask", *MODULES])
+def count_examples():
+    """For each module whose docstrings have examples, how many lines of Python they have."""
+    package = Path(promask.__file__).parent
+    counts = {}
+    for path in sorted(package.rglob("*.py")):
+        module = ".".join(["promask", *path.relative_to(package).with_suffix("").parts]).removesuffix(".__init__")
+        if count := len(re.findall(r"^ *>>> ", path.read_text(), flags=re.MULTILINE)):
+            counts[module] = count
+    return counts
+
+
+MODULES = count_examples()
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
+    """All of them are found and run."""
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert result.failed == 0
+    assert (result.failed, result.attempted) == (0, MODULES[name])
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in TUTORIALS])
+PYTHON_PAGES = [name for name, page in PAGES.items() if name not in TUTORIALS and blocks(page, "python")]
+
+
+@pytest.mark.parametrize("name", PYTHON_PAGES)
 def test_python_blocks(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope = {}
@@ -61,6 +76,7 @@ def test_tutorials(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     scope, printed = {}, ""
+    assert blocks(PAGES[name], "python", "sh"), "a tutorial has something to run"
     for language, block in blocks(PAGES[name], "python", "sh", "text"):
         if language == "python":
             exec(compile(block, name, "exec"), scope)
@@ -100,7 +116,7 @@ def is_shown(block, printed):
 
 
 def is_like(shown, word, following):
-    """Decimal numbers may differ by 1 % or by two in the last place, and seconds by as much as they like."""
+    """Decimal numbers may differ by 1 % or by two in the last place, and seconds by any amount."""
     same_but_numbers = NUMBER.sub("", shown) == NUMBER.sub("", word)
     if not same_but_numbers or "." not in shown:
         return shown == word
@@ -110,7 +126,7 @@ def is_like(shown, word, following):
     return is_close or following in ("s", "s,")
 
 
-def test_outputs_are_told_apart():
+def test_different_outputs_are_detected():
     printed = "mask PSNR\nlearned 31.82\nof 50 images in 1.8 s, done"
     assert is_shown("learned 31.83\nof 50 images in 2.5 s,", printed)
     assert not is_shown("learned 30.82", printed)
@@ -149,7 +165,10 @@ def understand(words):
     command.make_context(name, words)
 
 
-@pytest.mark.parametrize("name", PAGES)
+COMMAND_PAGES = [name for name, page in PAGES.items() if any(commands_of(page))]
+
+
+@pytest.mark.parametrize("name", COMMAND_PAGES)
 def test_the_command_line_understands(name):
     for words in commands_of(PAGES[name]):
         try:
@@ -186,11 +205,35 @@ def test_commands_are_found(tmp_path):
     assert list(map(shlex.join, commands_of(page))) == ["one a b --two 3", "learn brain --accel 8 --out run"]
 
 
-@pytest.mark.parametrize("name", PAGES)
+def links_of(page):
+    """The files that a page links to."""
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    return [target for target in targets if not target.startswith("http")]
+
+
+LINKED_PAGES = [name for name, page in PAGES.items() if links_of(page)]
+
+
+@pytest.mark.parametrize("name", LINKED_PAGES)
 def test_links_lead_somewhere(name):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", PAGES[name].read_text()):
-        if not target.startswith("http"):
-            assert (PAGES[name].parent / target).exists(), target
+    for target in links_of(PAGES[name]):
+        assert (PAGES[name].parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        (MODULES, {"promask", "promask.nn", "promask.sampling.pattern"}),
+        (TUTORIALS, {"docs/guide.md", "docs/howto/own_data.md"}),
+        (PYTHON_PAGES, {"README.md", "docs/method.md", "docs/reconstructions.md"}),
+        (COMMAND_PAGES, {"README.md", "docs/guide.md", "docs/results.md"}),
+        (LINKED_PAGES, {"README.md", "docs/index.md", "docs/results.md"}),
+        ([script.name for script in EXAMPLES], {"own_images.py", "own_loss.py"}),
+    ],
+    ids=["modules", "tutorials", "python", "commands", "links", "examples"],
+)
+def test_what_is_to_be_checked_is_found(found, known):
+    assert known <= set(found)
 
 
 def test_the_method_lives_where_it_says():
@@ -210,7 +253,7 @@ def test_the_method_lives_where_it_says():
         assert found.__module__ == f"promask.{file.replace('/', '.')}", f"{name} comes from {found.__module__}"
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.name)
 def test_examples(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script), run_name="__main__")

@@ -1,4 +1,4 @@
-"""Much data and many steps: nothing piles up, and every step keeps what is promised. `make load` is larger."""
+"""Much data and many steps: memory does not grow, and every step stays within limits. `make load` is larger."""
 
 import functools
 import math
@@ -118,8 +118,8 @@ def test_coil_maps_of_much_data_are_kept_on_disk(monkeypatch):
     assert told == [(done, 5) for done in range(1, 6)]
 
 
-def test_the_growth_of_memory_is_told():
-    """By numbers that are known: 3 MB for 1,000 steps, on top of 100 MB."""
+def test_the_growth_of_memory_is_measured():
+    """With known numbers: 3 MB for 1,000 steps, on top of 100 MB."""
     memory = Memory(5000)
     memory.note(1)
     assert 10 * 2**20 < memory.bytes[0] < 2**36
@@ -193,7 +193,7 @@ def test_a_stream_has_the_samples_that_memory_has(kind, settings, monkeypatch):
 
 
 @pytest.mark.parametrize("limit", [0, 2**30])
-def test_a_dataset_may_tell_its_groups(limit, monkeypatch):
+def test_a_dataset_may_name_its_groups(limit, monkeypatch):
     """Before anything is read, so that a stream is read once only."""
     monkeypatch.setattr(dataset, "IN_MEMORY", limit)
     data = load(Slices(list(IMAGES), groups=[index // 2 for index in range(12)]), Reading(slices=(2, 8)))

@@ -19,7 +19,7 @@ from promask.data.file_set import OnFile
 from promask.errors import InputError
 from promask.learners import Learner, describe, make_learner
 from promask.learning.checkpoint import Checkpointer, Clock, Identity
-from promask.learning.config import Config, Settings, refuse_unknown
+from promask.learning.config import Config, Settings, in_present_names, refuse_unknown
 from promask.learning.ensemble import Ensemble, OnCluster, optimise_members
 from promask.learning.hooks import OnStep, ReportProgress, TrajectoryRecorder
 from promask.learning.loop import Hook
@@ -174,7 +174,9 @@ def _setup(
     settings: dict[str, Any],
 ) -> tuple[Setup, Any]:
     """What was asked, as objects and settings; and the network as it was given."""
+    settings = in_present_names(settings)
     refuse_unknown(settings)
+    learner = settings.pop("learner", None) if learner is None else learner
     if isinstance(acceleration, Config):
         if settings:
             raise InputError(f"The settings are in the Config: give `{next(iter(settings))}` there.")

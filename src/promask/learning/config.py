@@ -204,7 +204,7 @@ class Config(Reading):
             usual["loss"] = SEGMENTATION
         if iterative is None:
             iterative = settings.get("recon", DIRECT[0]) not in DIRECT
-        settings = _in_present_names(settings)
+        settings = in_present_names(settings)
         usual.setdefault("learner", usual_learner(for_network, iterative))
         learner = settings.get("learner", usual["learner"])
         if learner not in LEARNERS and "steps" not in settings:  # one of a user's own brings its settings along
@@ -221,7 +221,7 @@ class Config(Reading):
     @staticmethod
     def from_dict(settings: Mapping[str, Any]) -> "Config":
         """From plain values; unknown names are refused."""
-        settings = _in_present_names(settings)
+        settings = in_present_names(settings)
         refuse_unknown(settings)
         if "acceleration" not in settings:
             raise InputError("`acceleration` is missing: give a number of at least 1, such as 8.")
@@ -271,7 +271,7 @@ class Settings(TypedDict, total=False):
     maps: str | None
 
 
-def _in_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+def in_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`rule`, as older runs have it, as `learner`."""
     present = {name: value for name, value in settings.items() if name != "rule"}
     if "rule" in settings:
@@ -300,6 +300,6 @@ def read_settings(path: Path) -> dict[str, Any]:
     settings = settings.get("config", settings) if isinstance(settings, dict) else settings
     if not isinstance(settings, dict):
         raise InputError(f"The configuration {path} must be a JSON object of names and values.")
-    settings = _in_present_names(settings)
+    settings = in_present_names(settings)
     refuse_unknown(settings)  # before they become arguments of functions, which have names of their own
     return settings
