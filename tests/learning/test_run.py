@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from helpers import smooth_images
-from promask import Run, learn
+from promask import Config, Run, learn
 from promask.errors import InputError
 from promask.learning.records import Quality
 from promask.report.page import write_report
@@ -176,3 +176,33 @@ def test_the_report_is_one_file_without_links(run, tmp_path):
     assert "<b>30.00 dB</b><span>PSNR</span>" in text
     assert "5.333 achieved, 4.5 asked" in text
     assert (folder / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_is_shown_in_one_paragraph():
+    run = learn(smooth_images(3, size=(12, 10), dtype=torch.complex64), 4, steps=4, pattern="1d")
+    assert "\n" not in repr(run)
+    assert repr(run).startswith("Run: x5, 2 of 10 lines of 12 x 10, learned from 3 images of ")
+    assert "for mse with zero-filled by best-response in 4 steps (" in repr(run)
+
+
+def test_a_run_is_exported_by_itself(tmp_path):
+    from promask.export import read_mask
+
+    run = learn(smooth_images(3, size=(12, 10), dtype=torch.complex64), 4, steps=4)
+    for name in ("mask.cfl", "mask.mat", "mask.npy"):
+        assert torch.equal(read_mask(run.export(tmp_path / name)).mask, run.mask)
+
+
+def test_a_config_says_it_all():
+    images = smooth_images(3, size=(12, 10), dtype=torch.complex64)
+    config = Config.preset("default", acceleration=4, steps=5, pattern="1d", seed=3, loss="l1")
+    run, same = learn(images, config), learn(images, 4, steps=5, pattern="1d", seed=3, loss="l1")
+    assert run.config == same.config
+    assert torch.equal(run.probabilities, same.probabilities)
+    with pytest.raises(InputError, match="The settings are in the Config: give `steps` there"):
+        learn(images, config, steps=7)
+
+
+def test_a_misspelt_argument_is_suggested():
+    with pytest.raises(InputError, match=r"Unknown setting 'center': did you mean `centre`\?"):
+        learn(smooth_images(3), 4, center=8)

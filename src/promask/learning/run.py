@@ -14,7 +14,7 @@ from torch import nn
 
 from promask.data.atomic import check_writable, is_temporary, read_array, replacing_folder, save_array, save_text
 from promask.data.sandbox import check_claim
-from promask.errors import InputError, one_line
+from promask.errors import InputError, count, one_line
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import Trajectory
@@ -46,23 +46,46 @@ CONTENT = (
 """What a run folder may hold, beside checkpoints; a folder that holds anything else is not replaced."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
-    """Probabilities and mask, centred, and how they came about.
+    """What was learned, centred (DC at index n // 2), and how it came about.
 
-    `history` has what happened in every step, `record` what else run.json says: the data, the time, an evaluation.
+    Args:
+        distribution: The probabilities on their pattern, and how many samples or lines are acquired.
+        config: The settings.
+        history: What happened in every step.
+        variance: The variance of each probability over the members, (*units).
+        record: What else run.json says: the data, the time, an evaluation.
+        network: The network that was trained while the mask was learned.
+        trajectory: The probabilities of the first member at some of its steps.
     """
 
     distribution: MaskDistribution
     config: Config
     history: RunHistory
     variance: Units
-    """Per unit, over the members."""
     record: RunRecord = field(default_factory=RunRecord)
     network: nn.Module | None = None
-    """The network that was trained on while the mask was learned."""
     trajectory: Trajectory | None = None
-    """The probabilities of the first member at some of its steps."""
+
+    def __repr__(self) -> str:
+        """The run in one paragraph: data, pattern, samples, quality."""
+        pattern, data, quality = self.distribution.pattern, self.record.data, self.record.evaluation
+        lines = len(pattern.free) == 1
+        noun, steps = "volume" if self.config.volumes else "image", len(self.history.loss)
+        text = (
+            f"Run: x{self.acceleration:.4g}, {self.distribution.budget} of {pattern.units} "
+            f"{'lines' if lines else 'samples'} of {' x '.join(map(str, pattern.shape))}"
+        )
+        if data.source:
+            text += f", learned from {count(data.images, noun)} of {data.source} ({data.part})"
+        text += f" for {self.config.loss} with {self.config.recon} by {self.config.learner}"
+        text += f" in {count(steps, 'step')} ({self.record.seconds:.1f} s)." if steps else "."
+        if self.record.reference:
+            text += f" Kept the reference mask {self.record.reference!r}: what was learned was not better."
+        if quality is not None and quality.psnr is not None:
+            text += f" PSNR {quality.psnr:.2f} dB on {count(quality.images, noun)} ({quality.part})."
+        return text
 
     @property
     def probabilities(self) -> Units:
@@ -81,7 +104,16 @@ class Run:
         return pattern.units / self.distribution.budget
 
     def sample(self, count: int, seed: int, exact: bool = False) -> Masks:
-        """Random masks from the learned distribution, (count, *space); `exact`: each of exactly the budget."""
+        """Draw random masks from the learned distribution.
+
+        Args:
+            count: How many.
+            seed: Equal seeds give equal masks.
+            exact: Whether each mask has exactly as many samples or lines as `mask`; otherwise their number varies.
+
+        Returns:
+            Boolean masks, (count, *space), centred.
+        """
         draw = self.distribution.sample_exact if exact else self.distribution.sample
         return draw(count, seed)
 
@@ -96,8 +128,29 @@ class Run:
         """The same run with other values in its record."""
         return replace(self, record=replace(self.record, **fields))
 
+    def export(self, path: str | Path, format: str | None = None) -> Path:
+        """Write the mask for another program.
+
+        Args:
+            path: The file: .npy, .mat, .cfl (BART), .png, .csv or .h5 (fastMRI).
+            format: `npy`, `mat`, `bart`, `png`, `csv` or `fastmri`; None: by the ending of the file.
+
+        Returns:
+            The path of the file.
+        """
+        from promask.export import write_mask
+
+        return write_mask(self, path, format)
+
     def save(self, folder: str | Path) -> Path:
-        """Write the run folder; a run that was there is replaced, anything else is left alone."""
+        """Write the run folder; a run that was there is replaced, anything else is left alone.
+
+        Args:
+            folder: Where to write mask.npy, probabilities.npy, variance.npy, trajectory.npy and run.json.
+
+        Returns:
+            The path of the folder.
+        """
         folder = Path(folder)
         check_destination(folder)
         with replacing_folder(folder) as temporary:
@@ -106,7 +159,14 @@ class Run:
 
     @staticmethod
     def load(folder: str | Path) -> "Run":
-        """Read a run folder."""
+        """Read a run folder.
+
+        Args:
+            folder: A folder that `save` or `promask learn` wrote.
+
+        Returns:
+            The run.
+        """
         folder = Path(folder)
         record = _read_record(folder)
         try:
