@@ -382,3 +382,14 @@ def test_no_thread_outlives_an_interrupted_run(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         learn(smooth_images(4, dtype=torch.complex64), 4, steps=5, on_step=interrupt)
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("pattern", ["1d", "2d"])
+def test_callbacks_see_centred_probabilities(pattern):
+    """As the run has them: the last ones are the result."""
+    seen = []
+    images = smooth_images(4, size=(15, 12), dtype=torch.complex64)
+    run = learn(images, 4, pattern=pattern, steps=12, on_step=lambda progress: seen.append(progress.probabilities))
+    assert run.record.reference is None
+    assert torch.equal(seen[-1], run.probabilities)
+    assert seen[-1][tuple(n // 2 for n in seen[-1].shape)] == seen[-1].max(), "DC is in the middle"

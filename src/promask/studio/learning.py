@@ -19,7 +19,6 @@ from promask.errors import InputWarning
 from promask.figures.layout import plane, white
 from promask.learning.hooks import Progress
 from promask.learning.run import Run
-from promask.operators.fourier import centred
 from promask.report.page import grey, shrunk
 from promask.report.pipeline import learn_and_report
 from promask.studio.processes import Say
@@ -92,7 +91,7 @@ class Reporter:
             "budget": progress.budget,
             "seconds": now - self.began,
             "losses": self.losses,
-            "units": picture(centred(shown, shown.ndim)),
+            "units": picture(shown),
         }
         self.losses = []
         self.say("step", content)
