@@ -25,8 +25,8 @@ from promask.data.sample_sets import choose_part
 from promask.data.sensitivities import calibrated
 from promask.data.sources import load
 from promask.evaluation.evaluate import full_images, reconstruct
+from promask.export import write_mask
 from promask.export.bart import read_bart, write_scan
-from promask.export.formats import write_mask
 from promask.export.mask_file import ExportedMask
 from promask.losses.metrics import psnr
 from promask.recon import make_reconstruction

@@ -18,8 +18,10 @@ from PIL import Image
 import promask
 from helpers import smooth_images
 from promask import InputError, Pattern, __version__
-from promask.export.formats import FORMATS, check_mask_file, read_mask, write_mask
+from promask.export import FORMATS, check_mask_file, read_mask, write_mask
+from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
+from promask.nn import ProbabilisticMask
 
 
 def read_cfl(stem):
@@ -37,7 +39,7 @@ def test_what_is_known_of_a_mask():
     mask = exported("padded lines")
     units = 11 - 2
     assert mask.achieved == units / int(units / 2.5)
-    assert mask.facts() == {
+    assert mask.record().values() == {
         "acceleration_asked": 2.5,
         "acceleration_achieved": 3.0,
         "shape": [10, 13],
@@ -47,8 +49,13 @@ def test_what_is_known_of_a_mask():
         "centring": "DC at index n // 2 of every axis",
         "version": __version__,
     }
-    assert exported("volume").facts()["axes"].startswith("axis 0: D (slices, readout), axis 1: H (rows, phase")
-    assert "acceleration_asked" not in ExportedMask.of_mask(mask.mask).facts()
+    assert (
+        exported("volume")
+        .record()
+        .values()["axes"]
+        .startswith("axis 0: D (slices, readout), axis 1: H (rows, phase")
+    )
+    assert "acceleration_asked" not in ExportedMask.of_mask(mask.mask).record().values()
 
 
 def test_free_axes_are_those_along_which_a_mask_varies():
@@ -93,7 +100,7 @@ def test_round_trip(tmp_path, to, name):
     assert torch.equal(back.mask, mask.mask)
     if to != "npy":
         assert (back.free, back.extent, back.asked, back.version) == (mask.free, mask.extent, 2.5, __version__)
-        assert back.facts() == mask.facts()
+        assert back.record().values() == mask.record().values()
     unknown = ExportedMask.of_mask(mask.mask)
     assert read_mask(write_mask(unknown, path)).asked is None
     assert {file.suffix for file in path.parent.iterdir()} <= {path.suffix, ".hdr"}
@@ -232,6 +239,26 @@ def test_half_of_a_pair_is_not_left(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_whatever_holds_a_mask_can_be_written(tmp_path):
+    run = run_on(PATTERNS["columns"])
+    layer = ProbabilisticMask((16, 12), acceleration=2.5, pattern="1d", init=run.probabilities.numpy())
+    folder = run.save(tmp_path / "run")
+    sources = {
+        "run": run,
+        "layer": layer,
+        "exported": exported("columns"),
+        "array": run.mask.numpy(),
+        "folder": folder,
+    }
+    for name, source in sources.items():
+        back = read_mask(write_mask(source, tmp_path / f"{name}.cfl"))
+        assert torch.equal(back.mask, run.mask)
+        assert back.free == (1,)
+        assert back.asked == (None if name == "array" else 2.5)
+    with pytest.raises(InputError, match="must hold only 0 and 1"):
+        write_mask(run.probabilities, tmp_path / "probabilities.cfl")
+
+
 def test_run_folders(tmp_path):
     run = run_on(PATTERNS["padded lines"])
     folder = run.save(tmp_path / "run")
@@ -340,7 +367,7 @@ DAMAGE = {
     "mat words": ("mat", lambda path: scipy.io.savemat(path, {"mask": "no"})),
     "mat other shape": (
         "mat",
-        lambda path: scipy.io.savemat(path, {**exported().facts(), "mask": exported().mask.numpy().T}),
+        lambda path: scipy.io.savemat(path, {**exported().record().values(), "mask": exported().mask.numpy().T}),
     ),
     "cfl truncated": ("bart", truncated),
     "cfl alone": ("bart", lambda path: path.with_suffix(".hdr").unlink()),
@@ -458,7 +485,7 @@ def test_bart_reads_the_mask(tmp_path, name):
 
 @needs_bart
 def test_bart_reconstructs_with_the_mask(tmp_path):
-    mask = ExportedMask.of_run(run_on(Pattern((32, 32), (0, 1)), acceleration=2, centre=10))
+    mask = load_mask(run_on(Pattern((32, 32), (0, 1)), acceleration=2, centre=10))[0]
     write_mask(mask, tmp_path / "mask.cfl")
     bart(tmp_path, "phantom", "-x", "32", "-s", "4", "-k", "kspace")
     bart(tmp_path, "phantom", "-x", "32", "-S", "4", "sensitivities")

@@ -9,8 +9,8 @@ from masks import PATTERNS, run_on
 
 from helpers import assert_global_random_state_is_untouched, seeded
 from promask import InputError
-from promask.export.formats import write_mask
-from promask.export.mask_file import ExportedMask
+from promask.export import write_mask
+from promask.export.files import load_mask
 from promask.export.mask_function import as_mask_func
 
 
@@ -142,8 +142,8 @@ def test_a_mask_function_travels_to_another_process():
 def test_sources_of_a_mask_function(tmp_path):
     run = run_on(PATTERNS["columns"])
     folder = run.save(tmp_path / "run")
-    file = write_mask(ExportedMask.of_run(run), tmp_path / "m.mat")
-    for source in (run, folder, str(folder), file, ExportedMask.of_run(run), run.mask, run.mask.numpy()):
+    file = write_mask(load_mask(run)[0], tmp_path / "m.mat")
+    for source in (run, folder, str(folder), file, load_mask(run)[0], run.mask, run.mask.numpy()):
         assert torch.equal(as_mask_func(source)((16, 12, 2))[0].flatten(), run.mask[0].float())
     as_mask_func(folder, random=True)((16, 12, 2))
     for source in (file, run.mask):

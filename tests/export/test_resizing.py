@@ -10,7 +10,8 @@ from benchmarks.steps import hearts
 from masks import PATTERNS, run_on
 
 from promask import Config, InputError, MaskDistribution, Pattern, Run
-from promask.export.formats import write_mask
+from promask.export import write_mask
+from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
 from promask.export.mask_function import resized
 
@@ -28,7 +29,7 @@ def test_the_budget_at_another_size(free, acceleration):
         assert (mask.free, mask.asked) == (free, acceleration)
         assert int(new.restrict(mask.mask).sum()) == int(new.units / acceleration + 1e-9)
         assert mask.mask[shape[0] // 2, shape[1] // 2]
-        unknown = resized(run.mask, shape) if acceleration > 1 else resized(ExportedMask.of_run(run), shape)
+        unknown = resized(run.mask, shape) if acceleration > 1 else resized(load_mask(run)[0], shape)
         kept = run.distribution.budget / run.distribution.pattern.units
         assert int(new.restrict(unknown.mask).sum()) == int(new.units * kept + 1e-9)
         assert unknown.mask[shape[0] // 2, shape[1] // 2]
@@ -92,7 +93,7 @@ def test_calibration_lines_stay():
         mask = resized(run, (30, width)).mask
         assert pattern.restrict(mask)[pattern.centre(8)].all()
         assert int(pattern.restrict(mask).sum()) == width // 2
-    with pytest.raises(InputError, match=r"holds 8 units, .* \[30, 12\] is 6: choose a larger shape"):
+    with pytest.raises(InputError, match=r"holds 8 samples, .* \[30, 12\] only 6 are acquired: choose a larger"):
         resized(run, (30, 12))
 
 
@@ -104,7 +105,7 @@ def test_sizes_that_cannot_be(tmp_path):
         resized(run, [4, 4])
     with pytest.raises(InputError, match=r"cannot be carried to shape \[0, 4\]"):
         resized(run, [0, 4])
-    path = write_mask(ExportedMask.of_run(run), tmp_path / "m.csv")
+    path = write_mask(load_mask(run)[0], tmp_path / "m.csv")
     assert resized(path, (20, 20)).asked == 20
 
 

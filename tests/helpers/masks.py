@@ -4,7 +4,7 @@ import torch
 
 from helpers import seeded
 from promask import Config, MaskDistribution, Pattern, Run
-from promask.export.mask_file import ExportedMask
+from promask.export.files import load_mask
 from promask.learning.records import RunHistory
 
 PATTERNS = {
@@ -34,4 +34,4 @@ def run_on(pattern, acceleration=2.5, centre=0, seed=0):
 
 
 def exported(name="locations"):
-    return ExportedMask.of_run(run_on(PATTERNS[name]))
+    return load_mask(run_on(PATTERNS[name]))[0]

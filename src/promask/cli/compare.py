@@ -60,7 +60,7 @@ def baseline(
     from promask.data.reading import Reading
     from promask.data.sample_sets import choose_part
     from promask.data.sources import load
-    from promask.export.formats import check_mask_file, write_mask
+    from promask.export import check_mask_file, write_mask
     from promask.export.mask_file import ExportedMask
     from promask.sampling.pattern import Pattern
 

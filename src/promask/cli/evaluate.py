@@ -55,7 +55,7 @@ def evaluate(
     from promask.evaluation.conventions import find_convention
     from promask.evaluation.evaluate import evaluate as evaluate_mask
     from promask.evaluation.held_out import own_network, unseen
-    from promask.export.formats import read_mask
+    from promask.export import read_mask
     from promask.learning.run import Run
     from promask.recon import with_settings
 

@@ -36,7 +36,7 @@ def export(
       promask export runs/lines --to csv --out encodes.csv      # phase encodes
       promask export runs/brain --shape 320 320 --out mask.npy  # another size
     """
-    from promask.export.formats import check_mask_file, read_mask, write_mask
+    from promask.export import check_mask_file, read_mask, write_mask
     from promask.export.mask_function import resized
 
     check_mask_file(out, to)

@@ -1,20 +1,16 @@
-"""BART's pair of files: a .hdr of text, and a .cfl of complex numbers, the first axis fastest.
-
-A fully sampled scan for other programs: its k-space and its coil maps as files of BART.
-"""
+"""BART's pair of files, a .hdr of text and a .cfl of complex numbers, for masks and for fully sampled scans."""
 
 import itertools
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from promask import __version__
 from promask.data.atomic import Array, replacing
 from promask.errors import InputError
-from promask.export.mask_file import ExportedMask, facts_as_text, facts_from_text
+from promask.export.mask_file import ExportedMask
 from promask.operators.fourier import space_axes, to_kspace
 from promask.types import Sample
 
@@ -29,7 +25,7 @@ def write_bart(mask: ExportedMask, path: Path) -> None:
         "Dimensions": " ".join(map(str, dimensions)),
         "Command": "promask export",
         "Creator": f"promask {__version__}",
-        **facts_as_text(mask.facts()),
+        **mask.record().texts(),
     }
     write_pair(mask.mask.numpy(), path, sections)
 
@@ -41,8 +37,8 @@ def write_pair(values: Array, path: Path, sections: Mapping[str, str]) -> None:
         data.write_bytes(values.astype("<c8").tobytes(order="F"))
 
 
-def read_bart(path: Path) -> tuple[Array, dict[str, Any]]:
-    """The numbers without the trailing axes of length 1, two axes at least, and the facts of the header."""
+def read_bart(path: Path) -> tuple[Array, Mapping[str, str]]:
+    """The numbers without the trailing axes of length 1, two axes at least, and the sections of the header."""
     header, data = path.with_suffix(".hdr"), path.with_suffix(".cfl")
     for file in (header, data):
         if not file.is_file():
@@ -62,13 +58,18 @@ def read_bart(path: Path) -> tuple[Array, dict[str, Any]]:
     if size != wanted:
         raise InputError(f"{data} is damaged: its header asks for {wanted} bytes, but it has {size}.")
     values = np.fromfile(data, dtype="<c8").reshape(shape, order="F")
-    return values, facts_from_text(sections)
+    return values, sections
 
 
 def write_scan(sample: Sample, folder: str | Path) -> tuple[Path, Path | None]:
-    """Write kspace.cfl and, if the sample has them, maps.cfl, each with its .hdr, as `bart pics` takes them.
+    """Write a fully sampled scan as `bart pics` takes it; a mask goes to `pics -p`.
 
-    K-space is centred and fully sampled; a mask goes to `pics -p`. The axes are those of space, then the coils.
+    Args:
+        sample: The image, (coil, *space), and its coil sensitivities if they are known.
+        folder: Where kspace.cfl and maps.cfl are written, each with its .hdr: the axes of space, then the coils.
+
+    Returns:
+        The file of the centred k-space, and that of the sensitivities or None.
     """
     folder = Path(folder)
     if not folder.is_dir():

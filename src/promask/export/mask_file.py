@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from promask import __version__
 from promask.data.atomic import NUMBERS, Array
 from promask.errors import InputError
-from promask.learning.run import Run
+from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
 from promask.types import Mask
 
@@ -22,22 +22,76 @@ CENTRING = "DC at index n // 2 of every axis"
 
 
 @dataclass(frozen=True)
+class MaskRecord:
+    """What every format keeps beside the mask; the names of the fields are those in the files."""
+
+    acceleration_asked: float | None
+    acceleration_achieved: float | None
+    shape: list[int]
+    axes: str
+    free_axes: list[int]
+    extent: list[list[int]]
+    centring: str
+    version: str
+
+    def values(self) -> dict[str, Any]:
+        """As plain values; what is not known is left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def texts(self) -> dict[str, str]:
+        """As text, for formats that keep nothing else."""
+        return {
+            name: value if isinstance(value, str) else json.dumps(value) for name, value in self.values().items()
+        }
+
+    @staticmethod
+    def parse(values: Mapping[str, Any]) -> "MaskRecord | None":
+        """The record from values, arrays or texts of a file; None if promask did not write it."""
+        if "centring" not in values:
+            return None
+        found = {
+            name: json.loads(value) if isinstance(value, str) and name in NUMERIC else value
+            for name, value in values.items()
+        }
+        asked, achieved = (
+            float(np.asarray(found[name]).item()) if name in found else None
+            for name in ("acceleration_asked", "acceleration_achieved")
+        )
+        shape, free, ends = ([int(n) for n in np.ravel(found[name])] for name in ("shape", "free_axes", "extent"))
+        extent = np.reshape(ends, (-1, 2)).tolist()
+        texts = (
+            str(found.get(name, usual))
+            for name, usual in (("axes", ""), ("centring", ""), ("version", __version__))
+        )
+        axes, centring, version = texts
+        return MaskRecord(asked, achieved, shape, axes, free, extent, centring, version)
+
+
+NUMERIC = ("acceleration_asked", "acceleration_achieved", "shape", "free_axes", "extent")
+"""The fields of a record that are numbers, also where they are written as text."""
+
+
+@dataclass(frozen=True)
 class ExportedMask:
-    """A centred mask, (*space), and the facts that are written beside it.
+    """A centred mask, and what is written beside it.
 
     >>> mask = ExportedMask.of_mask([[0, 1, 1, 0], [0, 1, 1, 0]], asked=2)
     >>> mask.free, mask.achieved
     ((1,), 2.0)
+
+    Args:
+        mask: (*space), DC at index n // 2, of one to three axes.
+        free: The undersampled directions, along which samples are chosen.
+        extent: Start and end of the part of each axis that the scanner covers, as in `Pattern`; empty for all.
+        asked: The acceleration that was asked for; None if it is not known.
+        version: The version of promask that made it.
     """
 
     mask: Mask
     free: tuple[int, ...]
     extent: tuple[tuple[int, int], ...] = ()
-    """The part of each axis that the scanner covers, as in `Pattern`; what lies outside is padding."""
     asked: float | None = None
-    """The acceleration asked for; None if unknown."""
     version: str = __version__
-    """The version of promask that made it."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.mask.ndim <= len(AXES):
@@ -51,10 +105,10 @@ class ExportedMask:
             raise InputError("The mask acquires nothing.")
 
     @staticmethod
-    def of_run(run: Run) -> "ExportedMask":
-        """The mask of a run."""
-        pattern = run.distribution.pattern
-        return ExportedMask(run.mask, pattern.free, pattern.extent, run.config.acceleration)
+    def of_distribution(distribution: MaskDistribution, asked: float | None = None) -> "ExportedMask":
+        """The most probable mask of a distribution."""
+        pattern = distribution.pattern
+        return ExportedMask(distribution.mode(), pattern.free, pattern.extent, asked)
 
     @staticmethod
     def of_mask(
@@ -63,89 +117,76 @@ class ExportedMask:
         extent: Sequence[tuple[int, int]] = (),
         free: Sequence[int] | None = None,
     ) -> "ExportedMask":
-        """A mask from anywhere; the axes along which it varies are free if nobody says which."""
-        mask = as_mask(mask)
+        """Make one of a mask from anywhere.
+
+        Args:
+            mask: Zeros and ones, or booleans, (*space), centred: an array, a tensor or lists.
+            asked: The acceleration that was asked for, if it is known.
+            extent: The covered part of each axis; empty for all.
+            free: The undersampled directions; by default the axes along which the mask varies.
+
+        Returns:
+            The mask with its record.
+        """
+        mask = _as_mask(mask)
         if free is None:
             varying = [axis for axis in range(mask.ndim) if (mask.any(axis) != mask.all(axis)).any()]
             free = varying or range(mask.ndim)
         return ExportedMask(mask, tuple(free), tuple(extent), asked)
 
     @staticmethod
-    def of_file(values: Array, facts: Mapping[str, Any]) -> "ExportedMask":
-        """From what a file holds; facts that are not there, or that promask did not write, are deduced."""
-        if "centring" not in facts:
+    def of_file(values: Array, beside: Mapping[str, Any]) -> "ExportedMask":
+        """From the values of a file and what it keeps beside them; without a record of promask, it is deduced."""
+        record = MaskRecord.parse(beside)
+        if record is None:
             return ExportedMask.of_mask(values)
-        shape = _whole_numbers(facts["shape"])
         # MATLAB and BART add axes of length 1 and drop them.
-        if [n for n in values.shape if n != 1] != [n for n in shape if n != 1]:
-            raise InputError(f"it states the shape {shape}, but has {list(values.shape)}.")
-        free = _whole_numbers(facts["free_axes"])
-        extent = np.reshape(_whole_numbers(facts["extent"]), (-1, 2)).tolist()
-        asked = float(np.asarray(facts["acceleration_asked"]).item()) if "acceleration_asked" in facts else None
-        version = facts.get("version", __version__)
-        return ExportedMask(
-            as_mask(values.reshape(shape)), tuple(free), tuple((a, b) for a, b in extent), asked, str(version)
-        )
+        if [n for n in values.shape if n != 1] != [n for n in record.shape if n != 1]:
+            raise InputError(f"it states the shape {record.shape}, but has {list(values.shape)}.")
+        extent = tuple((start, stop) for start, stop in record.extent)
+        mask = _as_mask(values.reshape(record.shape))
+        return ExportedMask(mask, tuple(record.free_axes), extent, record.acceleration_asked, record.version)
 
     @property
     def pattern(self) -> Pattern:
-        """The free axes of its k-space."""
+        """The undersampled directions of its k-space."""
         return Pattern(tuple(self.mask.shape), self.free, self.extent)
 
     @property
     def lines(self) -> bool:
-        """Whether it consists of whole lines, as in fastMRI: only the last axis is free."""
+        """Whether it consists of whole lines, as in fastMRI: only the last axis is undersampled."""
         return self.free == (self.mask.ndim - 1,)
 
     @property
     def achieved(self) -> float:
-        """The acceleration achieved: locations over acquired locations; padding is neither."""
+        """The acceleration achieved: samples over acquired samples; padding is neither."""
         return self._covered.numel() / int(self._covered.sum())
 
     @property
     def _covered(self) -> Mask:
         return self.mask[tuple(slice(*ends) for ends in self.extent)]
 
-    def facts(self) -> dict[str, Any]:
-        """What every format keeps beside the mask, as plain values; an unknown acceleration is left out."""
-        asked = {} if self.asked is None else {"acceleration_asked": float(self.asked)}
-        return {
-            **asked,
-            "acceleration_achieved": self.achieved,
-            "shape": list(self.mask.shape),
-            "axes": ", ".join(
+    def record(self) -> MaskRecord:
+        """What every format keeps beside the mask."""
+        return MaskRecord(
+            acceleration_asked=None if self.asked is None else float(self.asked),
+            acceleration_achieved=self.achieved,
+            shape=list(self.mask.shape),
+            axes=", ".join(
                 f"axis {axis}: {name} ({words}, {'phase encoding' if axis in self.free else 'readout'})"
                 for axis, (name, words) in enumerate(AXES[-self.mask.ndim :])
             ),
-            "free_axes": list(self.free),
-            "extent": [list(ends) for ends in self.extent],
-            "centring": CENTRING,
-            "version": self.version,
-        }
+            free_axes=list(self.free),
+            extent=[list(ends) for ends in self.extent],
+            centring=CENTRING,
+            version=self.version,
+        )
 
 
-def as_mask(values: Any) -> Mask:
-    """Zeros and ones, or booleans, of whatever type as a mask."""
+def _as_mask(values: Any) -> Mask:
     array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
     if array.dtype == bool:
         array = array.view(np.uint8)  # a file may hold other bytes than 0 and 1
     if array.dtype.kind not in NUMBERS or not ((array == 0) | (array == 1)).all():
         raise InputError("A mask must hold only 0 and 1, or false and true.")
     return torch.from_numpy(np.ascontiguousarray(array == 1)).reshape(array.shape)
-
-
-def facts_as_text(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts for formats that keep text."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in facts.items()}
-
-
-def facts_from_text(texts: Mapping[str, str]) -> dict[str, Any]:
-    """The inverse of `facts_as_text`; nothing from texts that promask did not write."""
-    if "centring" not in texts:
-        return {}
-    values = ("acceleration_asked", "acceleration_achieved", "shape", "free_axes", "extent")
-    return {name: json.loads(text) if name in values else text for name, text in texts.items()}
-
-
-def _whole_numbers(values: Any) -> list[int]:
-    return [int(value) for value in np.ravel(values)]

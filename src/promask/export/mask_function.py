@@ -1,7 +1,4 @@
-"""A mask carried to another matrix size.
-
-A learned mask as the function that other packages ask for a mask: fastMRI, DIRECT and MONAI.
-"""
+"""A mask for other matrix sizes, and as the function that fastMRI, DIRECT and MONAI ask for a mask."""
 
 import secrets
 from collections.abc import Sequence
@@ -15,7 +12,7 @@ from torch import Tensor
 
 from promask.data.atomic import as_tensor
 from promask.errors import InputError
-from promask.export.formats import mask_of
+from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
 from promask.operators.fourier import space_axes, to_image
 from promask.sampling.distribution import MaskDistribution
@@ -24,15 +21,22 @@ from promask.types import AnyArray, Mask, UnitMask, scaled_extent
 
 
 def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
-    """The mask of a run, a file or an array for k-space of another shape, with exactly the budget there.
+    """Carry a mask to k-space of another shape, with exactly the number of samples that the acceleration gives.
 
     The probabilities of a run, or the zeros and ones of a mask, are stretched around the centre of k-space, and
-    the largest are acquired. A run's fully acquired centre keeps its width.
+    the largest are acquired. The calibration region of a run keeps its width.
 
     >>> resized([0, 0, 1, 1, 0, 0], [12]).mask.nonzero().flatten()
     tensor([4, 5, 6, 7])
+
+    Args:
+        source: Whatever `write_mask` takes.
+        shape: The size of each axis of the new k-space.
+
+    Returns:
+        The mask of that shape.
     """
-    mask, run = mask_of(source)
+    mask, learned = load_mask(source)
     old, shape = mask.pattern, tuple(shape)
     if len(shape) != len(old.shape) or min(shape) < 1:
         raise InputError(
@@ -44,18 +48,18 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
     ends = [scaled_extent(*sizes) for sizes in zip(old.extent, old.shape, shape, strict=True)]
     new = Pattern(shape, old.free, tuple(ends))
     acquired = old.restrict(mask.mask)
-    values = (acquired if run is None else run.probabilities).to(torch.float64)
+    values = (acquired if learned is None else learned.distribution.probabilities).to(torch.float64)
     for position, axis in enumerate(old.free):
         weights = _weights(old.shape[axis], shape[axis], old.extent[axis])
         values = torch.tensordot(weights, values, ([1], [position])).movedim(0, position)
     if acquired[tuple(n // 2 for n in old.unit_shape)]:
         values[tuple(n // 2 for n in new.unit_shape)] = 1  # an average over its surroundings may have lost it
-    always = new.centre(0 if run is None else run.config.centre)
+    always = new.centre(0 if learned is None else learned.centre)
     budget = new.budget(mask.asked or mask.achieved)
     if always.sum() > budget:
         raise InputError(
-            f"The centre of the run holds {int(always.sum())} units, but the budget at shape {list(shape)} is "
-            f"{budget}: choose a larger shape."
+            f"The calibration region of the run holds {int(always.sum())} samples, but at shape {list(shape)} "
+            f"only {budget} are acquired: choose a larger shape."
         )
     units = new.largest(values.masked_fill(always, 2), budget)
     return ExportedMask(new.expand(units), new.free, new.extent, mask.asked)
@@ -79,33 +83,52 @@ def _weights(old: int, new: int, covered: tuple[int, int]) -> Float[Tensor, "new
 Seed = int | Sequence[int] | None
 
 
-def as_mask_func(run: Any, random: bool = False) -> "MaskFunction":
-    """The mask function of a run, a run folder, a mask file, an ExportedMask or a boolean array.
-
-    `random`, for runs: each call draws a mask of exactly the budget from the learned probabilities.
+def as_mask_func(source: Any, random: bool = False) -> "MaskFunction":
+    """Make a mask function, as fastMRI, DIRECT and MONAI call it.
 
     >>> function = as_mask_func(torch.tensor([False, True, True, False]))
     >>> mask, low_frequencies = function((1, 8, 4, 2))
     >>> mask.shape, low_frequencies
     (torch.Size([1, 1, 4, 1]), 2)
+
+    Args:
+        source: Whatever `write_mask` takes.
+        random: For runs: each call draws a mask of exactly the number of samples from the learned probabilities.
+
+    Returns:
+        The function.
     """
-    mask, found = mask_of(run)
-    if random and found is None:
+    mask, learned = load_mask(source)
+    if not random:
+        return MaskFunction(mask)
+    if learned is None:
         raise InputError("Random masks are drawn from the probabilities of a run, but this is a mask: give a run.")
-    return MaskFunction(mask, found.distribution if random and found is not None else None)
+    return MaskFunction(mask, learned.distribution)
 
 
 @dataclass(frozen=True)
 class MaskFunction:
-    """One mask, or random ones from a distribution, for whoever calls."""
+    """One mask, or random ones from a distribution, for whoever calls.
+
+    Args:
+        exported: The mask.
+        distribution: What random masks are drawn from; None for the mask itself.
+    """
 
     exported: ExportedMask
     distribution: MaskDistribution | None = None
 
     def __call__(self, shape: Any, offset: int | None = None, seed: Seed = None, return_acs: Any = None) -> Any:
-        """As fastMRI calls it, or as DIRECT does, with `return_acs`; or as MONAI does, with k-space for a shape.
+        """Return the mask in the way of the package that calls.
 
-        `offset` has no effect. The same seed gives the same random mask; None gives a new one.
+        Args:
+            shape: Of k-space, (..., H, W, 2), as fastMRI and DIRECT give it; or k-space itself, as MONAI does.
+            offset: Has no effect.
+            seed: The same seed gives the same random mask; None gives a new one.
+            return_acs: Given by DIRECT: whether only the calibration region is wanted.
+
+        Returns:
+            What `floats`, `booleans` or `masked` return.
         """
         if isinstance(shape, torch.Tensor | np.ndarray):
             return self.masked(shape, seed)

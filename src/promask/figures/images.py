@@ -23,7 +23,7 @@ from promask.errors import InputError
 from promask.evaluation.conventions import Measured, find_convention
 from promask.evaluation.evaluate import achieved_acceleration, check_mask, reconstruct
 from promask.evaluation.held_out import check_index, read, search_network
-from promask.export.formats import read_mask
+from promask.export import read_mask
 from promask.export.mask_file import ExportedMask
 from promask.figures.layout import (
     BRIGHTEST,

@@ -58,7 +58,8 @@ def make_loss(loss: str | LossFunction, segmentation: Segmentation | None = None
             number = 0.0
         if not 0 < number < float("inf"):
             raise InputError(
-                f"A sum of losses must be like '0.5*segmentation + 0.5*mse', with positive weights, but is {loss!r}."
+                f"A sum of losses must be like '0.5*segmentation + 0.5*mse', with positive weights, but is "
+                f"{loss!r}."
             )
         terms.append(Term(number, _make_single(name.strip(), segmentation)))
     return WeightedSum(terms)

@@ -53,8 +53,8 @@ class Segmentation:
             for needs, has in zip(needed, found, strict=True):
                 if needs != has:
                     raise InputError(
-                        f"The network is for images with {needs}, but those of {data.name} have {has}: train one on "
-                        f"such images with promask segment train."
+                        f"The network is for images with {needs}, but those of {data.name} have {has}: train one "
+                        f"on such images with promask segment train."
                     )
         self.label(data[0])
 

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from promask.errors import InputError
-from promask.export.formats import FORMATS, read_mask, write_mask
+from promask.export import FORMATS, read_mask, write_mask
 from promask.studio.guard import REPORT_POLICY, Guard, RefusedError, page_policy
 from promask.studio.jobs import DONE, ENDED, Job
 from promask.studio.settings import Wish, page

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from promask.data.readers.nifti import split_name
 from promask.data.sources import BUILT_IN
 from promask.errors import InputError
-from promask.export.formats import FORMATS
+from promask.export import FORMATS
 from promask.learning.config import Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
 from promask.report.page import palette
