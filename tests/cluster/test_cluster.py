@@ -117,7 +117,7 @@ def test_versions(two_workers, monkeypatch):
         with pytest.raises(InputError, match="lacks promask: install"):
             list(map_unordered(two_workers.address, pow, [1], int))
     with pytest.raises(InputError, match=r"This worker has promask [\d.]+, and not 99\.0"):  # it came late
-        _ = cluster._Common(b"", "99.0").unpacked
+        _ = cluster._Common(b"", "99.0").functions
 
 
 def test_other_packages_are_told(two_workers, monkeypatch):
@@ -137,7 +137,7 @@ def test_a_cluster_that_ends(two_workers, capfd):
         list(map_unordered(address, os.kill, [signal.SIGKILL], os.getpid))
     assert [worker.wait() for worker in two_workers.workers] == [-signal.SIGKILL] * 2
     with pytest.raises(InputError, match=r"has had no workers for 0\.1 seconds: start some"):
-        list(map_unordered(address, pow, [1], int, patience=0.1))
+        list(map_unordered(address, pow, [1], int, without_workers=0.1))
     threading.Timer(0.5, two_workers.scheduler.kill).start()
     with pytest.raises(ConnectionError, match=f"The cluster at {address} was lost: what is done is kept"):
         list(map_unordered(address, pow, [1], int))

@@ -1,4 +1,4 @@
-"""Work on a Dask cluster: a function of many arguments, whose results come back as they are completed.
+"""Map a function over many arguments on a Dask cluster; results come back as they are completed.
 
 Dask sends functions and results as pickled objects between the machines of a cluster, which therefore must trust
 one another. Files of promask are never pickled: results come back here, and only this process writes them.
@@ -31,13 +31,13 @@ Result = TypeVar("Result")
 
 ANSWERS_WITHIN = 10.0
 """Seconds that a scheduler has to answer."""
-PATIENCE = 60.0
-"""Seconds that a cluster may be without workers: jobs of a queue come when they come."""
-BETWEEN_QUESTIONS = 1.0
+WITHOUT_WORKERS = 60.0
+"""Seconds that a cluster may be without workers: jobs of a queue start when there is room."""
+POLL_INTERVAL = 1.0
 """Seconds after which a scheduler is asked again for its workers."""
 LAST_PORT = 65535
 PACKAGE = "promask"
-KEPT = "what is done is kept, and the same command goes on from there."
+RESUMABLE = "what is done is kept, and the same command goes on from there."
 
 
 def check_address(scheduler: str) -> None:
@@ -58,42 +58,50 @@ def map_unordered(
     scheduler: str,
     function: Callable[[Common, Argument], Result],
     arguments: Sequence[Argument],
-    opening: Callable[[], Common],
-    patience: float = PATIENCE,
+    load_common: Callable[[], Common],
+    without_workers: float = WITHOUT_WORKERS,
 ) -> Generator[tuple[Argument, Result], None, None]:
-    """Call `function(common, argument)` in the workers of a cluster, and give each argument once, with its result.
-
-    They come in the order in which they are completed. `opening()` gives what all calls have in common, such as
-    data that are read from a disk: it is sent once, and called once in every worker. Function, opening, arguments
-    and results are pickled on their way: a function should stand at the top of a module that all machines have.
-    Members of an ensemble, say, would be learned by
-
-        for member, content in map_unordered(scheduler, learned_member, range(members), opening): ...
+    """Call `function(common, argument)` in the workers of a cluster, for each argument.
 
     A worker makes one call at a time, and PyTorch has as many threads in it as the worker has. What a worker was
-    doing when it died is done by another one. An `InputError` of a call tells the worker's host; other errors come
-    as they are. If this generator is closed early, what was not begun is cancelled.
+    doing when it died is done by another one. If the generator is closed early, what was not begun is cancelled.
+
+    Args:
+        scheduler: The address of the scheduler, such as tcp://HOST:8786.
+        function: At the top of a module that all machines have: it is pickled, as arguments and results are.
+        arguments: One for each call.
+        load_common: Gives what all calls have in common, such as data that are read from a disk: it is sent once,
+            and called once in every worker.
+        without_workers: Seconds that the cluster may be without workers.
+
+    Returns:
+        Each argument with its result, in the order in which they are completed.
+
+    Raises:
+        InputError: If there is no such cluster, or a call raised one; the message then names the worker's host.
     """
     check_address(scheduler)
     if not arguments:
         return
-    with _quiet(), closing(_client(scheduler)) as client, _in_a_sentence(scheduler):
+    with _silence_logs(), closing(_connect(scheduler)) as client, _explain_errors(scheduler):
         _check_versions(client, scheduler)
-        shared, *each = _packed([function, opening], *arguments)
+        shared, *each = _pack([function, load_common], *arguments)
         name = f"promask-{uuid.uuid4().hex}"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that data in memory are large is known
             common = client.submit(_Common, shared, __version__, key=f"{name}-common")
-            for _ in _finished(client, scheduler, [common], patience):
-                _spread(client, common)
+            for _ in _await_futures(client, scheduler, [common], without_workers):
+                # To all workers: else Dask leaves few calls to the one that has it. Some may go at this moment.
+                with suppress(AssertionError, KeyError, ValueError):
+                    client.replicate([common])
             keys = [(name, number) for number in range(len(each))]
             waiting = dict(zip(client.map(_call, each, key=keys, common=common), arguments, strict=True))
-        for future in _finished(client, scheduler, list(waiting), patience):
+        for future in _await_futures(client, scheduler, list(waiting), without_workers):
             yield waiting.pop(future), future.result()
             future.release()  # until then, its worker holds the result
 
 
-def _packed(*contents: Any) -> list[bytes]:
+def _pack(*contents: Any) -> list[bytes]:
     """As bytes: a scheduler would unpack all else, and import PyTorch, while others wait for it."""
     from distributed.protocol.serialize import serialize_bytes
 
@@ -106,13 +114,7 @@ def _packed(*contents: Any) -> list[bytes]:
         ) from error
 
 
-def _spread(client: Any, common: Any) -> None:
-    """Give all workers what calls have in common: else Dask leaves few calls to the one worker that has it."""
-    with suppress(AssertionError, KeyError, ValueError):  # workers that go at this moment; it is no loss
-        client.replicate([common])
-
-
-def _finished(client: Any, scheduler: str, futures: list[Any], patience: float) -> Iterator[Any]:
+def _await_futures(client: Any, scheduler: str, futures: list[Any], without_workers: float) -> Iterator[Any]:
     """Each future when it is finished, for as long as there are workers."""
     from distributed import as_completed
 
@@ -127,19 +129,19 @@ def _finished(client: Any, scheduler: str, futures: list[Any], patience: float) 
         now = time.monotonic()
         if batch:
             seen = now
-        elif now - asked > BETWEEN_QUESTIONS:
+        elif now - asked > POLL_INTERVAL:
             asked = now
             seen = now if client.scheduler_info()["workers"] else seen
         else:
             time.sleep(0.02)
-        if now - seen > patience:
+        if now - seen > without_workers:
             raise InputError(
-                f"The cluster at {scheduler} has had no workers for {patience:g} seconds: start some with "
-                f"`dask worker {scheduler}`; {KEPT}"
+                f"The cluster at {scheduler} has had no workers for {without_workers:g} seconds: start some with "
+                f"`dask worker {scheduler}`; {RESUMABLE}"
             )
 
 
-def _client(scheduler: str) -> Any:
+def _connect(scheduler: str) -> Any:
     from distributed import Client, Security
     from distributed.versions import VersionMismatchWarning
 
@@ -201,7 +203,7 @@ def _check_versions(client: Any, scheduler: str) -> None:
 
 
 @contextmanager
-def _in_a_sentence(scheduler: str) -> Iterator[None]:
+def _explain_errors(scheduler: str) -> Iterator[None]:
     from distributed import KilledWorker
     from distributed.client import ClosedClientError
     from distributed.comm.core import CommClosedError
@@ -211,7 +213,7 @@ def _in_a_sentence(scheduler: str) -> Iterator[None]:
     except KilledWorker as error:
         raise MemoryError(
             f"{error.allowed_failures + 1} workers died of the same work, one after the other: if memory ran out, "
-            f"give them more of it; {KEPT}"
+            f"give them more of it; {RESUMABLE}"
         ) from error
     except ModuleNotFoundError as error:
         raise InputError(
@@ -219,11 +221,11 @@ def _in_a_sentence(scheduler: str) -> Iterator[None]:
         ) from error
     except (CancelledError, ClosedClientError, CommClosedError) as error:
         logging.getLogger("distributed.client").disabled = True  # it goes on to call, and to complain
-        raise ConnectionError(f"The cluster at {scheduler} was lost: {KEPT}") from error
+        raise ConnectionError(f"The cluster at {scheduler} was lost: {RESUMABLE}") from error
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_logs() -> Iterator[None]:
     """What Dask logs of connections that come and go is not for users of promask."""
     import distributed  # noqa: F401  # which sets up its loggers
 
@@ -239,21 +241,20 @@ def _quiet() -> Iterator[None]:
 
 
 class _Common:
-    """What all calls have in common, in a worker: unpacked and opened when it is first needed, and sent packed.
+    """What all calls have in common, in a worker: sent packed, and loaded when it is first needed.
 
-    Dask keeps it in each worker until the client has gone, and so what is opened lives as long.
+    Dask keeps it in each worker until the client has gone, and so what was loaded lives as long.
     """
 
     def __init__(self, packed: bytes, version: str) -> None:
-        self.packed = packed
-        self.version = version
+        self.packed, self.version = packed, version
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Common, (self.packed, self.version)
 
     @functools.cached_property
-    def unpacked(self) -> list[Callable[..., Any]]:
-        """The function to call, and the one that opens what its calls have in common."""
+    def functions(self) -> list[Callable[..., Any]]:
+        """The function to call, and the one that loads what its calls have in common."""
         from distributed.protocol.serialize import deserialize_bytes
 
         if self.version != __version__:
@@ -261,9 +262,9 @@ class _Common:
         return deserialize_bytes(self.packed)
 
     @functools.cached_property
-    def opened(self) -> Any:
+    def value(self) -> Any:
         """What calls have in common."""
-        return self.unpacked[1]()
+        return self.functions[1]()
 
 
 _one_call_at_a_time = threading.Lock()
@@ -276,9 +277,9 @@ def _call(packed: bytes, common: _Common) -> Any:
     try:
         with _one_call_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the client has said what there is to say of the data
-            function, argument = common.unpacked[0], deserialize_bytes(packed)
+            function, argument = common.functions[0], deserialize_bytes(packed)
             with _threads_of_worker():
-                return function(common.opened, argument)
+                return function(common.value, argument)
     except InputError as error:
         raise InputError(f"On {socket.gethostname()}: {error}") from error
 
