@@ -18,7 +18,8 @@ import torch
 
 from benchmarks.starts import FILES
 from promask.baselines import baseline_mask
-from promask.baselines.searched import GREEDY_IMAGES, examples, refined
+from promask.baselines.problem import BaselineProblem
+from promask.baselines.searched import GREEDY_IMAGES, MaskLoss, swap_units
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.evaluation.evaluate import evaluate
@@ -137,7 +138,8 @@ class Derivative(GainEvidence):
 def swapped(mask: Mask, train: SampleSet, pattern: Pattern, task: Loss) -> Mask:
     """Swap acquired units of least gain for missing units of most gain while this lowers the loss on the data."""
     free_choice = torch.zeros(pattern.unit_shape, dtype=torch.bool)
-    units = refined(pattern.restrict(mask), free_choice, examples(train, GREEDY_IMAGES, task), pattern, task)
+    mask_loss = MaskLoss.of(BaselineProblem(pattern, 1, train, task=task), GREEDY_IMAGES)
+    units = swap_units(pattern.restrict(mask), free_choice, mask_loss)
     return pattern.expand(units)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers import smooth_images
 from promask.baselines import baseline_mask
 from promask.baselines.loupe import Correction
-from promask.baselines.problem import Problem
+from promask.baselines.problem import BaselineProblem
 from promask.data.sample_sets import ArraySet
 from promask.errors import InputError
 from promask.losses.image import LOSSES, ImageLoss
@@ -54,7 +54,7 @@ def test_igs_adds_the_line_of_steepest_descent(loss, phase):
             for step in steps
         ]
         slopes = torch.tensor(slopes).masked_fill(lines > 0, torch.inf)
-        lines = igs.igs(Problem(pattern, 12 / count, data, task=ImageLoss(loss))).double()
+        lines = igs.igs(BaselineProblem(pattern, 12 / count, data, task=ImageLoss(loss))).double()
         assert lines.sum() == count
         # Twins of a Hermitian spectrum are worth the same.
         assert slopes[lines > 0].min() < slopes.min() + 1e-3 * slopes.min().abs()
@@ -73,7 +73,7 @@ def test_igs_as_published_has_one_line_more():
 def test_igs_of_locations_in_few_sweeps(monkeypatch):
     """As good as one location at a time to a few percent, and better than all at once."""
     data, pattern = a_set(3, 1, (16, 12)), Pattern((16, 12), (0, 1))
-    problem = Problem(pattern, 2, data)
+    problem = BaselineProblem(pattern, 2, data)
     losses = []
     for sweeps in (96, 24, 1):
         monkeypatch.setattr(igs, "SWEEPS", sweeps)
@@ -97,7 +97,7 @@ def test_sizes_grow_to_the_last(first, more, sweeps):
 @pytest.mark.parametrize("phase", [True, False])
 def test_greedy_is_not_worse_than_where_it_starts(loss, free, phase):
     data, pattern = a_set(3, 2, (16, 12), phase=phase), Pattern((16, 12), free)
-    problem = Problem(pattern, 3, data, task=ImageLoss(loss), centre=2)
+    problem = BaselineProblem(pattern, 3, data, task=ImageLoss(loss), centre=2)
     before, after = energy.energy(problem), greedy.greedy(problem)
     assert loss_of(after, data, pattern, loss) <= loss_of(before, data, pattern, loss)
     assert after[problem.block()].all()
@@ -111,15 +111,17 @@ def test_swaps_find_the_best_lines(seed, phase):
     every = [torch.isin(torch.arange(10), torch.tensor(lines)) for lines in combinations(range(10), 4)]
     losses = [loss_of(units, data, pattern) for units in every]
     worst, none = every[losses.index(max(losses))], torch.zeros(10, dtype=torch.bool)
-    found = greedy.refined(worst, none, Samples(data, torch.device("cpu")), pattern, ImageLoss("mse"))
+    found = greedy.swap_units(
+        worst, none, greedy.MaskLoss(Samples(data, torch.device("cpu")), pattern, ImageLoss("mse"))
+    )
     assert found.sum() == 4
     assert loss_of(found, data, pattern) <= 1.05 * min(losses)
 
 
 def test_greedy_looks_a_bounded_number_of_times(monkeypatch):
     data, pattern = a_set(2, 1, (16, 12)), Pattern((16, 12), (0, 1))
-    problem = Problem(pattern, 3, data, task=ImageLoss("ssim"))
-    monkeypatch.setattr(greedy, "LOOKS", 0)
+    problem = BaselineProblem(pattern, 3, data, task=ImageLoss("ssim"))
+    monkeypatch.setattr(greedy, "TRIALS", 0)
     assert torch.equal(greedy.greedy(problem), energy.energy(problem))
 
 
@@ -167,7 +169,7 @@ def test_loupe_needs_a_loss_of_images():
 
 @given(st.lists(st.floats(0.001, 0.999), min_size=1, max_size=30), st.floats(0.001, 0.999))
 def test_rescaled_probabilities_keep_the_budget(values, share):
-    found = loupe.rescaled(torch.tensor(values, dtype=torch.float64), share)
+    found = loupe.rescale(torch.tensor(values, dtype=torch.float64), share)
     assert float(found.mean()) == pytest.approx(share)
     assert found.min() >= -1e-9
     assert found.max() <= 1 + 1e-9
@@ -177,7 +179,7 @@ def test_rescaled_probabilities_keep_the_budget(values, share):
 
 def test_probabilities_of_the_centre_and_the_padding():
     pattern = Pattern((8, 12), (0, 1), extent=((0, 8), (3, 12)))
-    found = loupe.Probabilities(Problem(pattern, 4, a_set(1, 1, (8, 12)), centre=3))
+    found = loupe.Probabilities(BaselineProblem(pattern, 4, a_set(1, 1, (8, 12)), centre=3))
     values = torch.fft.fftshift(found().detach())
     assert (values[pattern.padding()] == 0).all()
     assert (values[3:6, 5:8] == 1).all()
@@ -190,7 +192,7 @@ def test_loupe_learns(loss, monkeypatch):
     monkeypatch.setattr(loupe, "STEPS", 60)
     data, pattern = a_set(6, 2, (16, 20), dtype=torch.complex64), Pattern((16, 20), (0, 1))
     task = ImageLoss(loss)
-    problem = Problem(pattern, 4, data, task=task)
+    problem = BaselineProblem(pattern, 4, data, task=task)
     probabilities = loupe.Probabilities(problem)
     losses = loupe.train(probabilities, Samples(data, torch.device("cpu")), problem, task)
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10])

@@ -1,4 +1,4 @@
-"""Masks to compare with. A new baseline is one file and one line in the table."""
+"""Masks to compare with. A new baseline is one function and one line in the table."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from promask.baselines.drawn import gaussian, gaussian_paper, poisson, random
 from promask.baselines.fixed import centre, energy, equispaced, equispaced_paper, radial
 from promask.baselines.loupe import loupe
-from promask.baselines.problem import Problem
+from promask.baselines.problem import BaselineProblem
 from promask.baselines.searched import greedy, igs, igs_paper
 from promask.errors import InputError
 from promask.losses import freeze_networks
@@ -21,7 +21,7 @@ from promask.types import Mask, SampleSet, UnitMask
 __all__ = [
     "BASELINES",
     "Baseline",
-    "Problem",
+    "BaselineProblem",
     "baseline_mask",
     "check_available",
     "find_baseline",
@@ -31,24 +31,27 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Baseline:
-    """How a baseline makes a mask, and what it can do."""
+    """How a baseline makes a mask, and what it can do.
 
-    make: Callable[[Problem], UnitMask]
-    """The units, centred: exactly the budget, except for `exact=False`."""
+    Args:
+        make: Gives the units, centred: exactly the budget, except for `exact=False`.
+        usual: The pattern if none is asked for.
+        free: How many undersampled directions it can have.
+        draws: Whether another seed gives another mask.
+        learns: Whether it minimises a loss, which takes a while.
+        exact: Whether it keeps the number of samples; variants of the paper need not.
+        images_only: Whether what it minimises must be a loss of images.
+        needs: A package that does not come with promask.
+    """
+
+    make: Callable[[BaselineProblem], UnitMask]
     usual: str = "2d"
-    """The pattern without a choice."""
     free: tuple[int, ...] = (1, 2, 3)
-    """How many free axes it can have."""
     draws: bool = False
-    """Whether another seed gives another mask."""
     learns: bool = False
-    """Whether it minimises a loss, which takes a while."""
     exact: bool = True
-    """Whether it keeps the budget; variants of the paper need not."""
     images_only: bool = False
-    """Whether what it minimises must be a loss of images."""
     needs: str | None = None
-    """A package that does not come with promask."""
 
     @property
     def available(self) -> bool:
@@ -72,12 +75,19 @@ BASELINES: Mapping[str, Baseline] = {
     "loupe": Baseline(loupe, draws=True, learns=True, images_only=True),
 }
 
-UNITS = {1: "lines", 2: "locations on two axes", 3: "locations on three axes"}
-"""What a mask is made of, by the number of free axes."""
+UNIT_NAMES = {1: "lines", 2: "locations on two axes", 3: "locations on three axes"}
+"""What a mask is made of, by the number of undersampled directions."""
 
 
 def find_baseline(name: str) -> Baseline:
-    """A baseline of the table."""
+    """Return a baseline of the table.
+
+    Args:
+        name: Such as `poisson`.
+
+    Returns:
+        What it can do.
+    """
     if name not in BASELINES:
         raise InputError(f"Unknown baseline {name!r}: choose one of {', '.join(BASELINES)}.")
     return BASELINES[name]
@@ -90,15 +100,21 @@ def check_available(name: str) -> None:
 
 
 def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:
-    """The pattern of a baseline beside a mask of this pattern: the same if it can have it, or lines for locations.
-
-    Lines are along the last of two free axes. None if the baseline can be neither.
+    """Find the pattern of a baseline beside a mask of this pattern.
 
     >>> locations, lines = Pattern((4, 6), (0, 1)), Pattern((4, 6), (0,))
     >>> matching_pattern("energy", lines) == lines, matching_pattern("equispaced", locations).free
     (True, (1,))
     >>> matching_pattern("radial", lines) is None
     True
+
+    Args:
+        name: The baseline.
+        pattern: That of the mask to compare with.
+
+    Returns:
+        The same pattern if the baseline can have it, or lines along the last of two undersampled directions, or
+        None.
     """
     possible, count = find_baseline(name).free, len(pattern.free)
     if count in possible:
@@ -118,19 +134,33 @@ def baseline_mask(
     task: Loss | None = None,
     recon: Reconstruction | None = None,
 ) -> Mask:
-    """The mask of a baseline, (*space), centred, with exactly the budget, unless the baseline is not `exact`.
+    """Make the mask of a baseline.
 
-    The task is what the images are for, for baselines that learn: a small mean squared error without a choice; the
-    reconstruction, for those that look at images, is zero-filled without one.
+    Args:
+        name: A name of the table.
+        data: Fully sampled images, for baselines that look at them.
+        pattern: What is acquired as a whole.
+        acceleration: The acceleration factor, at least 1.
+        seed: For baselines that draw masks at random.
+        centre: The width of the calibration region, always acquired and counted; None for that of the baseline.
+        task: The loss, for baselines that minimise one; by default the mean squared error.
+        recon: The reconstruction, for baselines that minimise a loss; by default zero-filled.
+
+    Returns:
+        The mask, (*space), centred; with exactly the number of samples, unless the baseline is not `exact`.
+
+    Raises:
+        InputError: If there is no such baseline, or it cannot have this pattern.
     """
     baseline = find_baseline(name)
     check_available(name)
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
     if len(pattern.free) not in baseline.free:
-        made_of = " or ".join(UNITS[free] for free in baseline.free)
+        kinds = " or ".join(UNIT_NAMES[free] for free in baseline.free)
         possible = " or ".join(f"{free}d" for free in baseline.free)
-        raise InputError(f"{name} masks are made of {made_of}: choose the pattern {possible}.")
-    problem = Problem(pattern, acceleration, data, seed, centre, task or ImageLoss("mse"), recon or ZeroFilled())
+        raise InputError(f"{name} masks are made of {kinds}: choose the pattern {possible}.")
+    loss, recon = task or ImageLoss("mse"), recon or ZeroFilled()
+    problem = BaselineProblem(pattern, acceleration, data, seed, centre, loss, recon)
     with freeze_networks(problem.task, problem.recon):
         return pattern.expand(baseline.make(problem))

@@ -1,9 +1,4 @@
-"""Uniform density: the mask that knows nothing.
-
-Variable density: random units, denser towards the centre of k-space.
-
-Variable density without clusters: Poisson discs that grow with the distance from the centre, from sigpy.
-"""
+"""Masks drawn at random: of uniform density, of variable density, and Poisson discs."""
 
 import math
 
@@ -11,35 +6,35 @@ import numpy as np
 import torch
 from torch.special import ndtr
 
-from promask.baselines.problem import Problem
+from promask.baselines.problem import CENTRE_SHARE, BaselineProblem
 from promask.types import UnitMask, Units
 
 
-def random(problem: Problem) -> UnitMask:
+def random(problem: BaselineProblem) -> UnitMask:
     """Units at random, each as likely as any other."""
-    return problem.best(torch.rand(problem.pattern.unit_shape, generator=problem.generator(), dtype=torch.float64))
+    return problem.best(problem.random())
 
 
 WIDTH = 35 / 128
 """The standard deviation, as a share of the half width of k-space: 35 of 256 pixels, as published."""
 
 
-def gaussian(problem: Problem) -> UnitMask:
+def gaussian(problem: BaselineProblem) -> UnitMask:
     """Units drawn one after the other from a Gaussian around the centre, none of them twice.
 
     Adding Gumbel noise to the log density and keeping the largest is the same as drawing without replacement.
     """
-    return _drawn(problem, -problem.pattern.distance() / (2 * WIDTH**2))
+    return _draw(problem, -problem.pattern.distance() / (2 * WIDTH**2))
 
 
-def gaussian_paper(problem: Problem) -> UnitMask:
+def gaussian_paper(problem: BaselineProblem) -> UnitMask:
     """The same from the density of the published code, which wraps around and may miss the centre of k-space.
 
     A normal number per axis is cut to a whole one, towards zero, and used as an index: the first line gets the
     share of two, negative indices count from the end, and what lies outside is drawn again.
     """
     rows, columns = (log_share(n) for n in problem.pattern.unit_shape)
-    return _drawn(problem, rows[:, None] + columns)
+    return _draw(problem, rows[:, None] + columns)
 
 
 def log_share(n: int) -> Units:
@@ -54,23 +49,20 @@ def log_share(n: int) -> Units:
     return torch.log(direct + wrapped)
 
 
-def _drawn(problem: Problem, log_density: Units) -> UnitMask:
+def _draw(problem: BaselineProblem, log_density: Units) -> UnitMask:
     """Without replacement, as if a unit that comes again were drawn again."""
-    uniform = torch.rand(log_density.shape, generator=problem.generator(), dtype=torch.float64)
-    return problem.best(log_density - torch.log(-torch.log(uniform)))
+    return problem.best(log_density - torch.log(-torch.log(problem.random())))
 
 
-CENTRE_SHARE = 0.04
-"""The width of the central block, as a share of the shorter axis."""
 ATTEMPTS = 30
-"""After how many rejected neighbours a sample is given up, as usual in sigpy."""
+"""Rejected neighbours after which a sample is given up, as in sigpy."""
 HALVINGS = 14
 """How closely the growth of the discs is fitted to the budget."""
 EXCESS = 1.05
 """A fit that is close enough."""
 
 
-def poisson(problem: Problem) -> UnitMask:
+def poisson(problem: BaselineProblem) -> UnitMask:
     """Samples that keep about 1 + s |k| from each other, and a fully sampled centre, without corners.
 
     The largest s that reaches the budget is searched for, and the excess is removed at random. Below about x1.6
@@ -79,7 +71,7 @@ def poisson(problem: Problem) -> UnitMask:
     """
     pattern, budget, generator = problem.pattern, problem.budget, problem.generator()
     width = max(1, round(CENTRE_SHARE * min(pattern.unit_shape)))
-    kept = problem.block(usual=min(width, math.isqrt(budget)))
+    kept = problem.block(default=min(width, math.isqrt(budget)))
     distance, allowed = pattern.distance().sqrt(), ~pattern.padding()
     seed = int(torch.randint(2**31, (), generator=generator))
 

@@ -1,31 +1,25 @@
-"""Low frequencies alone: the block around the centre of k-space.
-
-The closed form: the units that hold the most energy on average.
-
-For zero-filling and the complex squared error, Parseval's theorem makes this the best mask there is.
-
-Equally spaced lines with a fully sampled centre, as in parallel imaging.
-
-Spokes through the centre of k-space, on its grid.
-"""
+"""Masks by a rule: the centre of k-space, the largest energy, equally spaced lines, and spokes on the grid."""
 
 import math
 
 import torch
 
-from promask.baselines.problem import Problem
+from promask.baselines.problem import CENTRE_SHARE, BaselineProblem
 from promask.data.file_set import prepared
 from promask.operators.fourier import centred, space_axes, spectrum
 from promask.types import UnitMask
 
 
-def centre(problem: Problem) -> UnitMask:
+def centre(problem: BaselineProblem) -> UnitMask:
     """The largest central block, of the shape of k-space, that the budget pays for."""
     return problem.best(problem.pattern.innermost(problem.budget).double())
 
 
-def energy(problem: Problem) -> UnitMask:
-    """The units of largest mean |k|^2; ties are broken as for the mode of a learned distribution."""
+def energy(problem: BaselineProblem) -> UnitMask:
+    """The units of largest mean energy |k|^2.
+
+    For zero-filling and the complex squared error, Parseval's theorem makes this the best mask there is.
+    """
     data, pattern = prepared(problem.data), problem.pattern
     dimensions = len(pattern.shape)
     total = torch.zeros(pattern.shape, dtype=torch.float64)
@@ -35,16 +29,13 @@ def energy(problem: Problem) -> UnitMask:
     return problem.best(pattern.total(centred(total, dimensions)))
 
 
-CENTRE_SHARE = 0.04
-
-
-def equispaced(problem: Problem) -> UnitMask:
+def equispaced(problem: BaselineProblem) -> UnitMask:
     """4 % of the lines in the centre, the rest of the budget evenly over the other lines, at a random offset.
 
     The centre counts in the budget; a budget below 4 % is all centre.
     """
     pattern, budget = problem.pattern, problem.budget
-    mask = problem.block(usual=min(budget, round(CENTRE_SHARE * pattern.units)))
+    mask = problem.block(default=min(budget, round(CENTRE_SHARE * pattern.units)))
     others = (~mask & ~pattern.padding()).nonzero().flatten()
     remaining = budget - int(mask.sum())
     if remaining:
@@ -55,7 +46,7 @@ def equispaced(problem: Problem) -> UnitMask:
     return mask
 
 
-def equispaced_paper(problem: Problem) -> UnitMask:
+def equispaced_paper(problem: BaselineProblem) -> UnitMask:
     """Every `acceleration`-th line from a random offset, and 4 % of the lines in the centre on top of the budget.
 
     As published: 256 lines at x8, x16 and x32 are acquired about x6.2, x10 and x14.
@@ -69,7 +60,7 @@ def equispaced_paper(problem: Problem) -> UnitMask:
     return mask
 
 
-def radial(problem: Problem) -> UnitMask:
+def radial(problem: BaselineProblem) -> UnitMask:
     """Spokes at equal angles, rotated by a random one, cut off where the budget ends.
 
     As few as reach the budget: one spoke fewer would not. Angles are those of an ellipse that fits k-space.

@@ -1,12 +1,8 @@
-"""A network that corrects zero-filled images: what it adds to their magnitude.
-
-LOUPE: probabilities that are learned together with a network that reconstructs (Bahadir et al. 2020).
+"""LOUPE: probabilities that are learned together with a network that reconstructs (Bahadir et al. 2020).
 
 Logits become probabilities that keep the budget, these become soft random masks, and a U-Net corrects the
-zero-filled images. Both learn from the same loss; the mask is made of the units of largest probability.
-
-Unlike the published one, it starts from equal logits: in the few steps that take a minute, random ones are not
-forgotten.
+zero-filled images. Both learn from the same loss; the mask is made of the units of largest probability. Unlike the
+published one, it starts from equal logits: in the few steps that take a minute, random ones are not forgotten.
 """
 
 import itertools
@@ -15,7 +11,7 @@ import math
 import torch
 from torch import nn
 
-from promask.baselines.problem import Problem
+from promask.baselines.problem import BaselineProblem
 from promask.data.file_set import prepared
 from promask.errors import InputError
 from promask.losses.image import LOSSES, ImageLoss
@@ -28,6 +24,14 @@ from promask.types import Batch, ComplexImages, Images, Scalar, UnitDraws, UnitM
 
 WIDTHS = (8, 16, 32, 64)
 """Channels; the image is halved between two of them."""
+SLOPE, SAMPLE_SLOPE = 5.0, 12.0
+"""Of the sigmoids that make probabilities and masks, as published."""
+STEPS = 300
+LOGIT_RATE, NETWORK_RATE = 0.05, 0.002
+LARGEST_BATCH, LARGEST_SIZE = 8, 2**18
+"""Samples in a batch, and their numbers: four slices of 256 x 256."""
+SCALE_SAMPLES = 64
+"""The most samples that the scale of the data is taken from."""
 
 
 class Correction(nn.Module):
@@ -53,18 +57,8 @@ class Correction(nn.Module):
         return corrections[(..., *(slice(n) for n in space))].reshape(batch, channels, *space)
 
 
-SLOPE, SAMPLE_SLOPE = 5.0, 12.0
-"""Of the sigmoids that make probabilities and masks, as published."""
-STEPS = 300
-LOGIT_RATE, NETWORK_RATE = 0.05, 0.002
-LARGEST_BATCH, LARGEST_SIZE = 8, 2**18
-"""Samples in a batch, and their numbers: four slices of 256 x 256."""
-SCALE_SAMPLES = 64
-"""The most samples that tell the scale of the data."""
-
-
-def loupe(problem: Problem) -> UnitMask:
-    """Exactly the budget: the units of largest probability."""
+def loupe(problem: BaselineProblem) -> UnitMask:
+    """The units of largest probability."""
     if not isinstance(problem.task, ImageLoss):
         raise InputError(
             f"loupe learns from a loss of images, and not from {problem.task.name}: "
@@ -80,7 +74,7 @@ def loupe(problem: Problem) -> UnitMask:
 class Probabilities:
     """One for each unit, in FFT order, that keep the budget; 1 in the central block and 0 in the padding."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BaselineProblem) -> None:
         axes, block = len(problem.pattern.free), problem.block()
         self.always = fft_order(block, axes)
         self.open = fft_order(~block & ~problem.pattern.padding(), axes)
@@ -91,13 +85,13 @@ class Probabilities:
     def __call__(self) -> Units:
         """The probabilities, differentiable in the logits."""
         result = self.always.to(self.logits.dtype)
-        return result.masked_scatter(self.open, rescaled(torch.sigmoid(SLOPE * self.logits), self.share))
+        return result.masked_scatter(self.open, rescale(torch.sigmoid(SLOPE * self.logits), self.share))
 
 
-def rescaled(probabilities: Units, share: float) -> Units:
+def rescale(probabilities: Units, share: float) -> Units:
     """Probabilities with this mean: all multiplied, or, if they must grow, what they lack of 1.
 
-    >>> rescaled(torch.tensor([0.2, 0.6]), 0.2), rescaled(torch.tensor([0.2, 0.6]), 0.7)
+    >>> rescale(torch.tensor([0.2, 0.6]), 0.2), rescale(torch.tensor([0.2, 0.6]), 0.7)
     (tensor([0.1000, 0.3000]), tensor([0.6000, 0.8000]))
     """
     mean = probabilities.mean()
@@ -106,13 +100,15 @@ def rescaled(probabilities: Units, share: float) -> Units:
     return 1 - (1 - probabilities) * ((1 - share) / (1 - mean))
 
 
-def relaxed(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:
+def draw_relaxed(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:
     """Random masks, one for each sample, with values between 0 and 1."""
     uniform = torch.rand((count, *probabilities.shape), generator=generator)
     return torch.sigmoid(SAMPLE_SLOPE * (probabilities - uniform))
 
 
-def train(probabilities: Probabilities, samples: Samples, problem: Problem, task: ImageLoss) -> list[float]:
+def train(
+    probabilities: Probabilities, samples: Samples, problem: BaselineProblem, task: ImageLoss
+) -> list[float]:
     """Adapt the probabilities and a network to the data; the losses of all steps."""
     pattern, generator = problem.pattern, problem.generator()
     network = Correction(len(pattern.shape), problem.seed)
@@ -125,7 +121,7 @@ def train(probabilities: Probabilities, samples: Samples, problem: Problem, task
         optimiser.zero_grad()
         total = 0.0
         for piece in samples.pieces(indices):
-            masks = relaxed(probabilities(), len(piece.targets), generator)
+            masks = draw_relaxed(probabilities(), len(piece.targets), generator)
             loss = _loss(masks, piece, pattern, task, network, scale) * (len(piece.targets) / size)
             torch.autograd.backward(loss)
             total += float(loss.detach())

@@ -11,31 +11,40 @@ from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.pattern import Pattern
 from promask.types import SampleSet, UnitMask, Units
 
+CENTRE_SHARE = 0.04
+"""The width of the central block of some baselines, as a share of k-space, as published."""
+
 
 @dataclass(frozen=True)
-class Problem:
-    """Units to choose from, how many of them, and the data they are chosen for."""
+class BaselineProblem:
+    """Units to choose from, how many of them, and the data they are chosen for.
+
+    Args:
+        pattern: What is acquired or not as a whole.
+        acceleration: The acceleration factor, at least 1.
+        data: Fully sampled images to choose by; most baselines do not look at them.
+        seed: For baselines that draw masks at random.
+        centre: The width of the calibration region, always acquired and counted; None for that of the baseline.
+        task: What the images are for, for baselines that minimise a loss.
+        recon: How images are reconstructed, for baselines that minimise a loss.
+    """
 
     pattern: Pattern
     acceleration: float
     data: SampleSet
-    """Fully sampled images to choose by; most baselines do not look at them."""
     seed: int = 0
     centre: int | None = None
-    """The width of the central block that is always acquired and counted; None: what the baseline itself has."""
     task: Loss = field(default_factory=lambda: ImageLoss("mse"))
-    """What the images are for, for baselines that ask."""
     recon: Reconstruction = field(default_factory=ZeroFilled)
-    """How images are reconstructed, for baselines that ask."""
 
     @property
     def budget(self) -> int:
         """How many units may be acquired."""
         return self.pattern.budget(self.acceleration)
 
-    def block(self, usual: int = 0) -> UnitMask:
-        """The central block; `usual` is its width if the problem does not say."""
-        return self.pattern.block(usual if self.centre is None else self.centre, self.budget)
+    def block(self, default: int = 0) -> UnitMask:
+        """The central block; `default` is its width if the problem has none."""
+        return self.pattern.block(default if self.centre is None else self.centre, self.budget)
 
     def best(self, values: Units) -> UnitMask:
         """The central block, and units of largest value up to the budget."""
@@ -44,3 +53,7 @@ class Problem:
     def generator(self) -> torch.Generator:
         """Random numbers that depend on the seed alone."""
         return torch.Generator().manual_seed(self.seed)
+
+    def random(self) -> Units:
+        """A uniform random number for each unit."""
+        return torch.rand(self.pattern.unit_shape, generator=self.generator(), dtype=torch.float64)

@@ -1,63 +1,33 @@
-"""The loss of one mask over all the images that a baseline looks at, and its gradient.
+"""Masks of one pattern that lower a loss step by step: swaps of units, and growth from the centre.
 
-Swaps that lower the loss, from the energy mask on (after the BASS algorithm of Zibetti et al. 2021).
-
-Blocks of acquired units of least importance are swapped for others of most importance, as long as this lowers the
-loss of a fixed set of images; when nothing does, the blocks become smaller.
-
-Iterative gradient sampling: greedy growth from the centre (Razumov et al. 2022).
-
-Starting from the centre, add the units whose gradient promises most, over the learning images, until the budget is
-used up. Lines are added one by one; single locations are so many that each sweep over the images adds several.
+Both look at the mean loss of a fixed set of images and at its gradient with respect to the mask.
 """
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import torch
 
 from promask.baselines.fixed import energy
-from promask.baselines.problem import Problem
+from promask.baselines.problem import BaselineProblem
 from promask.data.file_set import prepared
 from promask.data.sample_sets import Subset
 from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import Samples
-from promask.problem.objective import Backpropagated, backpropagate
-from promask.recon.base import Reconstruction
-from promask.recon.zero_filled import ZERO_FILLED
+from promask.problem.objective import backpropagate
 from promask.sampling.pattern import Pattern
-from promask.types import SampleSet, UnitMask, Units
+from promask.types import UnitMask, Units
 
-USUAL_SIZE = 2**16
+REFERENCE_SIZE = 2**16
 """The numbers of a slice of 256 x 256; of larger samples, fewer are looked at."""
-FEWEST = 8
+FEWEST_IMAGES = 8
 """Samples that are looked at however large they are."""
-
-
-def examples(data: SampleSet, most: int, task: Loss, recon: Reconstruction = ZERO_FILLED) -> Samples:
-    """At most so many samples, at equal distances, with what the task needs to know of them."""
-    data = prepared(data)
-    affordable = most * USUAL_SIZE // math.prod(data.shape)
-    count = min(len(data), most, max(FEWEST, affordable))
-    chosen = Subset(data, [index * len(data) // count for index in range(count)])
-    return Samples.of_task(chosen, torch.device("cpu"), task, recon)
-
-
-def whole_gradient(units: UnitMask, samples: Samples, pattern: Pattern, task: Loss) -> Backpropagated:
-    """The mean loss when all samples are reconstructed with these units, and dL/dm, centred, as a draw of one."""
-    mask = fft_order(units, len(pattern.free)).to(samples.like.dtype)
-    loss, gradient = torch.zeros((), dtype=mask.dtype), torch.zeros_like(mask)
-    for piece in samples.pieces(torch.arange(len(samples))):
-        result = backpropagate(mask.expand(len(piece.targets), *mask.shape), piece, pattern, task, samples.recon)
-        loss += result.loss
-        gradient += result.gradients.sum(0)
-    return Backpropagated(loss / len(samples), centred(gradient, len(pattern.free)).unsqueeze(0) / len(samples))
-
 
 GREEDY_IMAGES = 128
 """The most images that decide whether a swap is kept."""
-LOOKS = 150
+TRIALS = 150
 """The most swaps that are tried."""
 FIRST_SHARE = 1 / 64
 """Of the acquired units, that is swapped at a time at first."""
@@ -66,39 +36,78 @@ CANDIDATES = 3
 SIDE = 0.1
 """By how much one half of k-space is preferred, in gains of the best unit: conjugate twins tell much the same."""
 
+IGS_IMAGES = 256
+"""The most images in a sweep."""
+SWEEPS = 64
+"""How often the gradient is computed anew, if the units are not lines."""
 
-def greedy(problem: Problem) -> UnitMask:
-    """The units of most energy, and then swaps; the central block stays."""
-    samples = examples(problem.data, GREEDY_IMAGES, problem.task, problem.recon)
-    return refined(energy(problem), problem.block(), samples, problem.pattern, problem.task)
+
+@dataclass(frozen=True)
+class MaskLoss:
+    """The mean loss of some samples when all are reconstructed with the same mask."""
+
+    samples: Samples
+    pattern: Pattern
+    task: Loss
+
+    @staticmethod
+    def of(problem: BaselineProblem, most: int) -> "MaskLoss":
+        """For at most so many samples of a problem, at equal distances."""
+        data = prepared(problem.data)
+        affordable = most * REFERENCE_SIZE // math.prod(data.shape)
+        count = min(len(data), most, max(FEWEST_IMAGES, affordable))
+        chosen = Subset(data, [index * len(data) // count for index in range(count)])
+        samples = Samples.of_task(chosen, torch.device("cpu"), problem.task, problem.recon)
+        return MaskLoss(samples, problem.pattern, problem.task)
+
+    def __call__(self, units: UnitMask) -> tuple[float, Units]:
+        """The loss, and its gradient dL/dm, centred."""
+        mask = fft_order(units, units.ndim).to(self.samples.like.dtype)
+        loss, gradient = torch.zeros((), dtype=mask.dtype), torch.zeros_like(mask)
+        for piece in self.samples.pieces(torch.arange(len(self.samples))):
+            masks = mask.expand(len(piece.targets), *mask.shape)
+            result = backpropagate(masks, piece, self.pattern, self.task, self.samples.recon)
+            loss += result.loss
+            gradient += result.gradients.sum(0)
+        return float(loss / len(self.samples)), centred(gradient, units.ndim) / len(self.samples)
 
 
-def refined(units: UnitMask, always: UnitMask, samples: Samples, pattern: Pattern, task: Loss) -> UnitMask:
-    """Other units, as many and centred, of which these samples have a lower loss, or the same ones."""
+def greedy(problem: BaselineProblem) -> UnitMask:
+    """The units of most energy, and then swaps that lower the loss (after BASS, Zibetti et al. 2021)."""
+    return swap_units(energy(problem), problem.block(), MaskLoss.of(problem, GREEDY_IMAGES))
+
+
+def swap_units(units: UnitMask, always: UnitMask, mask_loss: MaskLoss) -> UnitMask:
+    """As many units with a lower loss, or the same ones.
+
+    Blocks of acquired units of least importance are swapped for others of most importance, as long as this lowers
+    the loss; when nothing does, the blocks become smaller.
+    """
+    pattern, samples = mask_loss.pattern, mask_loss.samples
     fixed = always | pattern.padding()
     if (units | fixed).all() or not (units & ~fixed).any():
         return units
     energies = centred(samples.mean_energy(pattern), len(pattern.free))
-    found = whole_gradient(units, samples, pattern, task)
-    block, looks = max(1, math.floor(FIRST_SHARE * int(units.sum()))), 0
+    loss, gradient = mask_loss(units)
+    block, trials = max(1, math.floor(FIRST_SHARE * int(units.sum()))), 0
     while block >= 1:
-        gain = gains(units, found.gradients[0], energies, pattern)
+        gain = unit_gains(units, gradient, energies, pattern)
         for leaving, coming in swaps(gain, units, fixed, block):
-            if looks == LOOKS:
+            if trials == TRIALS:
                 return units
             trial = units.flatten().clone()
             trial[leaving], trial[coming] = False, True
-            result = whole_gradient(trial.reshape(units.shape), samples, pattern, task)
-            looks += 1
-            if result.loss < found.loss:
-                units, found = trial.reshape(units.shape), result
+            trial_loss, trial_gradient = mask_loss(trial.reshape(units.shape))
+            trials += 1
+            if trial_loss < loss:
+                units, loss, gradient = trial.reshape(units.shape), trial_loss, trial_gradient
                 break
         else:
             block //= 2
     return units
 
 
-def gains(units: UnitMask, gradient: Units, energies: Units, pattern: Pattern) -> Units:
+def unit_gains(units: UnitMask, gradient: Units, energies: Units, pattern: Pattern) -> Units:
     """By how much each unit lowers the loss: (m - 1/2) c - dL/dm, for a loss that is quadratic in it.
 
     The curvature c is taken to be proportional to the energy, and such that the best value of the others is 1.
@@ -122,31 +131,25 @@ def swaps(gain: Units, units: UnitMask, fixed: UnitMask, block: int) -> list[tup
     return [(out, into) for out, into in pairs if len(out) == len(into)]
 
 
-IMAGES = 256
-"""The most images in a sweep."""
-SWEEPS = 64
-"""How often the gradient is computed anew, if the units are not lines."""
+def igs(problem: BaselineProblem, more: int = 0) -> UnitMask:
+    """Iterative gradient sampling (Razumov et al. 2022): growth from the centre, by what the gradient promises
+    most.
 
-
-def igs(problem: Problem) -> UnitMask:
-    """Exactly the budget."""
-    return _grown(problem, problem.budget)
-
-
-def igs_paper(problem: Problem) -> UnitMask:
-    """As published: the line to start from comes on top of the budget."""
-    return _grown(problem, min(problem.budget + 1, problem.pattern.units))
-
-
-def _grown(problem: Problem, count: int) -> UnitMask:
-    pattern, task = problem.pattern, problem.task
-    samples = examples(problem.data, IMAGES, task, problem.recon)
+    Lines are added one by one; single locations are so many that each sweep over the images adds several.
+    """
+    pattern = problem.pattern
+    count = min(problem.budget + more, pattern.units)
+    mask_loss = MaskLoss.of(problem, IGS_IMAGES)
     chosen = problem.block() | pattern.centre(1)
-    sweeps = count if len(pattern.free) == 1 else SWEEPS
-    for size in sizes(int(chosen.sum()), count, sweeps):
-        (gradient,) = whole_gradient(chosen, samples, pattern, task).gradients
+    for size in sizes(int(chosen.sum()), count, count if len(pattern.free) == 1 else SWEEPS):
+        _, gradient = mask_loss(chosen)
         chosen = pattern.largest((-gradient).masked_fill(chosen, torch.inf), size)
     return chosen
+
+
+def igs_paper(problem: BaselineProblem) -> UnitMask:
+    """As published: the first line comes on top of the budget."""
+    return igs(problem, more=1)
 
 
 def sizes(first: int, last: int, sweeps: int) -> list[int]:

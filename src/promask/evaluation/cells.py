@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from promask.baselines.problem import Problem
+from promask.baselines.problem import BaselineProblem
 from promask.data.atomic import read_array, save_array, save_text
 from promask.errors import InputError
 from promask.evaluation.conventions import find_convention
@@ -259,14 +259,14 @@ class Bench:
     recon: Reconstruction = ZERO_FILLED
     """How images are reconstructed; methods that learn do so for it unless they name another one."""
 
-    def problem(self, cell: Cell) -> Problem:
+    def problem(self, cell: Cell) -> BaselineProblem:
         """What is asked of a method."""
         data = self.learning
         pattern = cell.method.on(data.shape[1:], self.axis, data.geometry.extent)
         task = make_loss(cell.method.loss, self.segmentation)
         named = cell.method.recon
         recon = self.recon if named is None else make_reconstruction(named)
-        return Problem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)
+        return BaselineProblem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)
 
 
 @dataclass(frozen=True)

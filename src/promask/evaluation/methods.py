@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from promask.baselines import BASELINES, baseline_mask, check_available
-from promask.baselines.problem import Problem
+from promask.baselines.problem import BaselineProblem
 from promask.errors import InputError, InputWarning
 from promask.learning.api import learn
 from promask.losses.image import COMPLEX_LOSSES, LOSSES
@@ -182,7 +182,7 @@ class Method:
     def _possible_free(self) -> Sequence[int]:
         return (1, 2, 3) if self.name == PROMASK else BASELINES[self.name].free
 
-    def mask(self, problem: Problem) -> tuple[Mask, str | None]:
+    def mask(self, problem: BaselineProblem) -> tuple[Mask, str | None]:
         """The mask for a problem, (*space), and the name of the plain one that took its place, if one did."""
         if self.name != PROMASK:
             mask = baseline_mask(
