@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from helpers import assert_global_random_state_is_untouched, seeded
 from promask.errors import InputError
 from promask.segmentation.classes import Classes
-from promask.segmentation.network import KEY, Architecture, SegmentationNetwork, normalised, padded
+from promask.segmentation.network import KEY, Architecture, SegmentationNetwork, normalise, pad_to_multiple
 
 CLASSES = Classes(("wall", "blood"), (1, 2))
 RECORD = {"data": "scans", "test": {"dice": 0.5, "iou": None}, "history": {"loss": [2.0, 1.5]}}
@@ -63,28 +63,28 @@ def test_the_scale_of_the_images_does_not_matter(scale):
 def test_each_image_and_channel_has_a_scale_of_its_own():
     values = images(3, 2, 20, 24)
     scaled = values * torch.tensor([1.0, 50, 0.01]).reshape(3, 1, 1, 1) * torch.tensor([1.0, 7]).reshape(2, 1, 1)
-    torch.testing.assert_close(normalised(scaled), normalised(values), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(normalised(values).mean((2, 3)), torch.zeros(3, 2), rtol=0, atol=1e-6)
-    torch.testing.assert_close(normalised(values).std((2, 3), correction=0), torch.ones(3, 2))
+    torch.testing.assert_close(normalise(scaled), normalise(values), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(normalise(values).mean((2, 3)), torch.zeros(3, 2), rtol=0, atol=1e-6)
+    torch.testing.assert_close(normalise(values).std((2, 3), correction=0), torch.ones(3, 2))
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 4095.7, 1e-12])
 def test_a_channel_of_one_value_is_no_image(value):
     values = torch.full((1, 1, 91, 83), value, requires_grad=True)
-    result = normalised(values)
+    result = normalise(values)
     assert result.abs().max() == 0
     (gradient,) = torch.autograd.grad(a_network()(values).sum(), values)
     assert gradient.isfinite().all()
 
 
 def test_padding_repeats_the_last_values():
-    result = padded(torch.tensor([[[[1.0, 2], [3, 4], [5, 6]]]]), 2)
+    result = pad_to_multiple(torch.tensor([[[[1.0, 2], [3, 4], [5, 6]]]]), 2)
     assert result[0, 0].tolist() == [[1, 2, 2, 2], [3, 4, 4, 4], [5, 6, 6, 6], [5, 6, 6, 6]]
 
 
 def test_padding_adds_what_is_missing_alone():
-    assert padded(images(1, 1, 16, 24), 4).shape == (1, 1, 16, 24)
-    assert padded(images(1, 1, 17, 24), 4).shape == (1, 1, 20, 24)
+    assert pad_to_multiple(images(1, 1, 16, 24), 4).shape == (1, 1, 16, 24)
+    assert pad_to_multiple(images(1, 1, 17, 24), 4).shape == (1, 1, 20, 24)
 
 
 def test_the_seed_makes_the_weights():

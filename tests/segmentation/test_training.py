@@ -19,7 +19,15 @@ from promask.data.sources import load
 from promask.errors import InputError, InputWarning
 from promask.segmentation import fit as loop
 from promask.segmentation.classes import Classes
-from promask.segmentation.fit import PRESETS, Recipe, augmentation, find_recipe, split, stacked, summary
+from promask.segmentation.fit import (
+    PRESETS,
+    Recipe,
+    find_recipe,
+    make_augmentation,
+    split,
+    stack_samples,
+    summarise,
+)
 from promask.segmentation.network import SegmentationNetwork
 from promask.segmentation.overlap import Overlap, macro
 from promask.segmentation.train import choose_classes, train
@@ -118,10 +126,10 @@ def only_in(part):
         (from_images(IMAGES, name="discs"), None, "discs, slice 0 has no label, but a network learns from labels"),
         (discs_of(LABELS * 0), None, "labels of discs are 0 everywhere"),
         (discs_of(LABELS - 1), None, "must be 0 or more, but one is -1"),
-        (only_in("test"), None, r"class 2 \(label 2\) is in no sample of discs that is learned from"),
-        (only_in("validation"), None, r"class 2 \(label 2\) is in no sample"),
+        (only_in("test"), None, r"class 2 \(label 2\) is in no training sample of discs"),
+        (only_in("validation"), None, r"class 2 \(label 2\) is in no training sample"),
         (only_in("train"), ["disc=2"], "None of the classes is in the validation part of discs"),
-        (discs_of(), ["disc=2", "liver=7"], r"class liver \(label 7\) is in no sample"),
+        (discs_of(), ["disc=2", "liver=7"], r"class liver \(label 7\) is in no training sample"),
         (discs_of(), ["disc=two"], "but is 'disc=two'"),
     ],
 )
@@ -136,7 +144,7 @@ def test_partial_annotation_needs_names(tmp_path):
     path = tmp_path / "discs.npz"
     np.savez(path, image=IMAGES, label=LABELS, subject=SUBJECTS, has_ring=np.arange(20) % 2 == 0)
     for classes in (None, ["rim=1", "disc=2"]):
-        with pytest.warns(InputWarning, match=r"where ring was annotated.*such as --classes ring="):
+        with pytest.warns(InputWarning, match=r"where ring was annotated.*with `classes`, such as ring="):
             train(path, classes=classes, preset=TINY, epochs=1)
     train(path, classes=["disc=2"], preset=TINY, epochs=1)  # rings are background on purpose
     network = train(path, classes=["ring=1", "disc=2"], preset=TINY, epochs=1)
@@ -158,7 +166,7 @@ def test_a_region_inside_another_must_be_annotated(tmp_path):
 
 def test_stacked_samples():
     data = discs_of(images=-IMAGES)
-    images, labels = stacked(data, [3, 1], Classes(("disc",), (2,)))
+    images, labels = stack_samples(data, [3, 1], Classes(("disc",), (2,)))
     np.testing.assert_array_equal(images[:, 0], IMAGES[[3, 1]])
     np.testing.assert_array_equal(labels, LABELS[[3, 1]])
 
@@ -166,9 +174,9 @@ def test_stacked_samples():
 def test_stacked_samples_tell_what_was_not_annotated(tmp_path):
     np.savez(tmp_path / "discs.npz", image=IMAGES, label=LABELS, has_ring=np.arange(20) != 3)
     classes = Classes(("disc", "ring"), (2, 1))
-    augment = augmentation((24, 20), seed=0)
+    augment = make_augmentation((24, 20), seed=0)
     for changed in (None, augment):
-        _, labels = stacked(load(tmp_path / "discs.npz"), [3, 1], classes, changed)
+        _, labels = stack_samples(load(tmp_path / "discs.npz"), [3, 1], classes, changed)
         hidden = classes.hidden(labels)
         assert hidden.flatten(2).any(2).tolist() == [[False, True], [False, False]]
         assert torch.equal(hidden[0, 1], ~classes.regions(labels)[0].any(0))
@@ -176,7 +184,7 @@ def test_stacked_samples_tell_what_was_not_annotated(tmp_path):
 
 def test_augmentation_keeps_images_and_labels_together():
     """An image whose values are its labels still is, up to interpolation at the edges, contrast and noise."""
-    augment = augmentation((24, 20), seed=0)
+    augment = make_augmentation((24, 20), seed=0)
     changed = []
     for label in torch.from_numpy(LABELS):
         image, moved = augment(label.unsqueeze(0).float(), label)
@@ -190,7 +198,7 @@ def test_augmentation_keeps_images_and_labels_together():
 
 
 def test_augmentation_keeps_negative_labels():
-    augment = augmentation((24, 20), seed=0)
+    augment = make_augmentation((24, 20), seed=0)
     for label in torch.from_numpy(LABELS):
         _, moved = augment(torch.from_numpy(IMAGES[:1]), torch.where(label == 0, -3, label))
         assert set(moved.unique().tolist()) == {-3, 1, 2}
@@ -200,7 +208,7 @@ def test_augmentation_depends_on_its_seed_alone():
     image, label = torch.from_numpy(IMAGES[:1]), torch.from_numpy(LABELS[0])
 
     def three(seed):
-        augment = augmentation((24, 20), seed)
+        augment = make_augmentation((24, 20), seed)
         return torch.cat([augment(image, label)[0] for _ in range(3)])
 
     assert torch.equal(three(0), three(0))
@@ -210,7 +218,7 @@ def test_augmentation_depends_on_its_seed_alone():
 
 def test_volumes_are_augmented_as_well():
     image = torch.rand(1, 8, 9, 10)
-    moved, label = augmentation((8, 9, 10), 0)(image, (image[0] > 0.5).long())
+    moved, label = make_augmentation((8, 9, 10), 0)(image, (image[0] > 0.5).long())
     assert moved.shape == (1, 8, 9, 10)
     assert label.shape == (8, 9, 10)
 
@@ -253,7 +261,7 @@ def fake_scores(monkeypatch, *dice):
         dice = torch.tensor([[next(values)]], dtype=torch.float64)
         return Overlap(dice, dice)
 
-    monkeypatch.setattr(loop, "score", score)
+    monkeypatch.setattr(loop, "score_network", score)
     return states
 
 
@@ -349,7 +357,7 @@ def test_summary_of_scores():
     values = torch.tensor([[0.5, math.nan, math.nan], [1.0, 0.25, math.nan]], dtype=torch.float64)
     classes = Classes.parse(["a", "b", "c"])
     assert macro(values) == 0.5625
-    assert summary(Overlap(values, values / 2), classes) == {
+    assert summarise(Overlap(values, values / 2), classes) == {
         "dice": 0.5625,
         "iou": 0.28125,
         "classes": {

@@ -19,7 +19,7 @@ from promask.operators.fourier import centred, fft_order, magnitude
 from promask.problem.batches import Samples, index_batches
 from promask.recon.zero_filled import zero_filled
 from promask.sampling.pattern import Pattern
-from promask.segmentation.network import padded
+from promask.segmentation.network import pad_to_multiple
 from promask.types import Batch, ComplexImages, Images, Scalar, UnitDraws, UnitMask, Units
 
 WIDTHS = (8, 16, 32, 64)
@@ -53,7 +53,7 @@ class Correction(nn.Module):
         """Corrections of zero-filled images with values up to about 1."""
         batch, channels, *space = filled.shape
         parts = torch.view_as_real(filled.flatten(0, 1)).movedim(-1, 1)
-        corrections = self.gain * self.network(padded(parts, 2 ** (len(WIDTHS) - 1)))
+        corrections = self.gain * self.network(pad_to_multiple(parts, 2 ** (len(WIDTHS) - 1)))
         return corrections[(..., *(slice(n) for n in space))].reshape(batch, channels, *space)
 
 

@@ -1,4 +1,4 @@
-"""What is segmented: names, the numbers that labels have for them, and how labels become regions."""
+"""The classes of a segmentation: names, the numbers that labels have for them, and how labels become regions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Labels = Integer[Tensor, "batch *space"]
 Regions = Bool[Tensor, "batch class *space"]
 
 EXACT_BITS = 24
-"""Of whole numbers that single precision, in which labels are turned and stretched, keeps apart."""
+"""Of whole numbers that single precision, in which labels are augmented, keeps apart."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,11 @@ class Classes:
     >>> Classes.parse(["myocardium=1", "ventricle=2"]).names
     ('myocardium', 'ventricle')
 
-    A pixel belongs to one class at most; or, if they overlap, to each whose number its label reaches: nested
-    regions, as those of BraTS are.
+    Args:
+        names: One for each class.
+        values: The numbers that labels have for them, at least 1.
+        overlapping: Whether a pixel belongs to every class whose number its label reaches, as in the nested
+            regions of BraTS, and not to one class at most.
     """
 
     names: tuple[str, ...]

@@ -1,13 +1,4 @@
-"""How large a network is, and how long it is trained.
-
-Images as they might have been: mirrored, turned, moved, stretched, with other contrast and noise.
-
-Whom the network learns from, who says when to stop, and who is left for the test: no one is in two parts.
-
-How well a network segments fully sampled images.
-
-The loop: augmented batches, Dice plus cross-entropy, and the state that was best on the validation part.
-"""
+"""Training: its settings, augmented images, the split by subjects, the scores, and the loop."""
 
 import copy
 import math
@@ -22,26 +13,30 @@ from promask.data.file_set import OnFile, prepared
 from promask.data.sample_sets import choose_part
 from promask.errors import InputError
 from promask.segmentation.classes import Classes, Labels
-from promask.segmentation.network import WIDTHS, SegmentationNetwork
+from promask.segmentation.network import WIDTHS, ClassScores, Scores, SegmentationNetwork
 from promask.segmentation.overlap import Overlap, dice_cross_entropy, macro, overlap_of
 from promask.types import Image, Images, Label, SampleSet
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What presets differ in."""
+    """How large a network is, and how long it is trained.
+
+    Args:
+        widths: Channels inside the U-Net.
+        epochs: Times that every training image is seen, at most.
+        patience: Early stopping: epochs without a better Dice on the validation part, at least a third of all.
+        batch: Images per step.
+    """
 
     widths: tuple[int, ...] = WIDTHS
     epochs: int = 20
-    """Times that every image to learn from is seen, at most."""
     patience: int = 8
-    """Epochs without a better Dice on the validation part after which training ends; at least a third of all."""
     batch: int = 4
-    """Images per step."""
 
     @property
-    def stamina(self) -> int:
-        """The same, as it is for so many epochs: small structures are not found for a while."""
+    def early_stopping(self) -> int:
+        """Epochs without improvement after which training ends; small structures are not found for a while."""
         return max(self.patience, self.epochs // 3)
 
     def __post_init__(self) -> None:
@@ -55,7 +50,7 @@ PRESETS: Mapping[str, Recipe] = {
     "default": Recipe(),
     "small": Recipe(widths=(8, 16, 32, 64), epochs=10, batch=2),
 }
-"""`small` is for a first try: few images per step make many steps in a short time."""
+"""`small` is for a first try: few images per step give many steps in a short time."""
 
 
 def find_recipe(preset: str | Recipe, epochs: int | None = None) -> Recipe:
@@ -80,8 +75,8 @@ NOISE = 0.05
 Augment = Callable[[Image, Label], tuple[Image, Label]]
 
 
-def augmentation(space: tuple[int, ...], seed: int) -> Augment:
-    """A random change of images and labels of this size; labels stay whole numbers."""
+def make_augmentation(space: tuple[int, ...], seed: int) -> Augment:
+    """Random flips, rotations, shifts, stretches, contrast and noise for images of this size and their labels."""
     from monai.transforms.compose import Compose  # takes seconds
     from monai.transforms.intensity.dictionary import RandAdjustContrastd, RandGaussianNoised
     from monai.transforms.spatial.dictionary import RandAffined, RandFlipd
@@ -118,29 +113,29 @@ def augmentation(space: tuple[int, ...], seed: int) -> Augment:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a data set; masks are learned from `train` and `validation` together."""
+    """The parts of a data set, by subjects; masks are learned from `train` and `validation` together."""
 
     train: SampleSet
     validation: SampleSet
     test: SampleSet
 
     def sizes(self) -> dict[str, dict[str, int]]:
-        """How many subjects and samples there are in each of them."""
+        """The numbers of subjects and samples in each part."""
         return {
             name: {"subjects": len(set(part.groups)), "samples": len(part)} for name, part in vars(self).items()
         }
 
 
 def split(data: SampleSet, on_file: OnFile | None = None) -> Parts:
-    """The parts of a data set, made ready: a fifth for the test, and of the others a fifth for validation.
+    """A fifth of the subjects for the test, and of the others a fifth for validation.
 
-    Subjects are not cut through; of a single one, blocks of slices are taken.
+    No subject is in two parts; of a single one, blocks of slices are taken.
     """
-    learning, of_data = choose_part(data, "train", "train")
+    learning, chosen = choose_part(data, "train", "train")
     test, _ = choose_part(data, "test", "test")
-    train, of_learning = choose_part(learning, "train", "train")
+    train, chosen_again = choose_part(learning, "train", "train")
     validation, _ = choose_part(learning, "test", "test")
-    if "all" in (of_data, of_learning) or not (len(train) and len(validation) and len(test)):
+    if "all" in (chosen, chosen_again) or not (len(train) and len(validation) and len(test)):
         raise InputError(
             f"{data.name} is too small to be split into training, validation and test: it must hold 3 samples or "
             f"more, of several subjects if possible."
@@ -152,10 +147,10 @@ CHUNK = 16
 """Images segmented at a time."""
 
 
-def stacked(
+def stack_samples(
     data: SampleSet, indices: Sequence[int], classes: Classes, augment: Augment | None = None
 ) -> tuple[Images, Labels]:
-    """Magnitude images and labels of some samples, perhaps changed at random."""
+    """Magnitude images and labels of some samples, augmented or not."""
     pairs = []
     for index in indices:
         sample = data[index]
@@ -167,35 +162,35 @@ def stacked(
     return torch.stack([image for image, _ in pairs]), torch.stack([label for _, label in pairs])
 
 
-def score(network: SegmentationNetwork, data: SampleSet) -> Overlap:
+def score_network(network: SegmentationNetwork, data: SampleSet) -> Overlap:
     """Dice and intersection over union of every image and class."""
     network.eval()
     indices = range(len(data))
     found = []
     with torch.no_grad():
         for start in indices[::CHUNK]:
-            images, labels = stacked(data, indices[start : start + CHUNK], network.classes)
+            images, labels = stack_samples(data, indices[start : start + CHUNK], network.classes)
             found.append(overlap_of(network(images), labels, network.classes))
     return Overlap(torch.cat([each.dice for each in found]), torch.cat([each.iou for each in found]))
 
 
-def summary(scores: Overlap, classes: Classes) -> dict[str, Any]:
-    """The means of each class, and of all of them, as plain JSON; None where there is nothing to find."""
-    by_class = {
-        name: {"dice": _plain(float(dice)), "iou": _plain(float(iou))}
+def summarise(scores: Overlap, classes: Classes) -> ClassScores:
+    """The mean scores of each class and of all classes; None where there is nothing to find."""
+    by_class: dict[str, Scores] = {
+        name: {"dice": _finite(float(dice)), "iou": _finite(float(iou))}
         for name, dice, iou in zip(classes.names, scores.dice.nanmean(0), scores.iou.nanmean(0), strict=True)
     }
-    return {"dice": _plain(macro(scores.dice)), "iou": _plain(macro(scores.iou)), "classes": by_class}
+    return {"dice": _finite(macro(scores.dice)), "iou": _finite(macro(scores.iou)), "classes": by_class}
 
 
-def _plain(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
 LEARNING_RATE = 2e-3
-"""The largest one: it rises to it, and falls to nothing."""
+"""The largest; it rises from nothing and falls back to it."""
 WARM_UP = 0.1
-"""The share of the steps in which it rises."""
+"""The share of the steps in which the learning rate rises."""
 FEWEST_STEPS = 11
 """Of the schedule: with 10, PyTorch's warm-up of a tenth has no length, and it divides by that."""
 WEIGHT_DECAY = 1e-4
@@ -204,7 +199,7 @@ LARGEST_GRADIENT = 1.0
 
 @dataclass(frozen=True)
 class Epoch:
-    """What a callback is told after every epoch: the mean loss, and the macro Dice of the validation part."""
+    """What a callback gets after every epoch: the mean loss, and the mean Dice of the validation part."""
 
     epoch: int
     epochs: int
@@ -214,12 +209,12 @@ class Epoch:
 
 OnEpoch = Callable[[Epoch], None]
 OnBatch = Callable[[int, int], None]
-"""Told how many batches are done, and how many there are in all epochs."""
+"""(batches done, batches in all epochs)."""
 
 
 @dataclass
 class History:
-    """The loss and the validation Dice of every epoch, and the epoch whose state was kept, counted from 1."""
+    """The loss and the validation Dice of every epoch, and the best epoch, counted from 1."""
 
     loss: list[float] = field(default_factory=list)
     dice: list[float] = field(default_factory=list)
@@ -234,9 +229,9 @@ def fit(
     on_epoch: OnEpoch | None = None,
     on_batch: OnBatch | None = None,
 ) -> History:
-    """Train a network; it ends as it was when it was best on the validation part."""
+    """Train a network, and leave it in its best state on the validation part."""
     samples, classes = parts.train, network.classes
-    augment = augmentation(samples.geometry.region or samples.shape[1:], seed)
+    augment = make_augmentation(samples.geometry.region or samples.shape[1:], seed)
     optimiser = torch.optim.AdamW(network.parameters(), LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     batches = math.ceil(len(samples) / recipe.batch)
     steps = batches * recipe.epochs
@@ -251,7 +246,7 @@ def fit(
         total = 0.0
         order = torch.randperm(len(samples), generator=generator)
         for done, batch in enumerate(order.split(recipe.batch), start=(epoch - 1) * batches + 1):
-            images, labels = stacked(samples, batch.tolist(), classes, augment)
+            images, labels = stack_samples(samples, batch.tolist(), classes, augment)
             loss = dice_cross_entropy(network(images), labels, classes)
             if not loss.isfinite():
                 raise FloatingPointError(
@@ -267,12 +262,12 @@ def fit(
             if on_batch is not None:
                 on_batch(done, steps)
         history.loss.append(total / len(samples))
-        history.dice.append(macro(score(network, parts.validation).dice))
+        history.dice.append(macro(score_network(network, parts.validation).dice))
         if not history.best or history.dice[-1] > history.dice[history.best - 1]:
             history.best, best = epoch, copy.deepcopy(network.state_dict())
         if on_epoch is not None:
             on_epoch(Epoch(epoch, recipe.epochs, history.loss[-1], history.dice[-1]))
-        if epoch - history.best == recipe.stamina:
+        if epoch - history.best == recipe.early_stopping:
             break
     network.load_state_dict(best)
     network.eval()

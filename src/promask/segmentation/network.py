@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from jaxtyping import Float
@@ -24,34 +24,73 @@ KEY = "promask.segmentation"
 WIDTHS = (16, 32, 64, 128, 256)
 RESIDUAL_UNITS = 2
 NORMALISATION = "zscore"
-"""Each channel of an image less its mean, over its standard deviation: known of any image, however sampled."""
+"""Each channel of an image less its mean, over its standard deviation."""
 ENDING = ".safetensors"
+
+
+class Scores(TypedDict):
+    """Mean Dice and intersection over union; None where there is nothing to find."""
+
+    dice: float | None
+    iou: float | None
+
+
+class ClassScores(Scores):
+    """The means over all classes, and the scores of each class."""
+
+    classes: dict[str, Scores]
+
+
+class TrainingRecord(TypedDict, total=False):
+    """How a network was trained, as it stands in its file; empty for one that was not trained by promask."""
+
+    data: str
+    shape: list[int]
+    reading: dict[str, Any]
+    split: dict[str, dict[str, int]]
+    preset: str | None
+    seed: int
+    epochs: int
+    best_epoch: int
+    history: dict[str, list[float]]
+    test: ClassScores
+    seconds: float
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What determines the shape of the network."""
+    """What determines the shape of the network.
+
+    Args:
+        channels: Contrasts of the images.
+        classes: What it tells apart.
+        dimensions: Axes of the images: 2 or 3.
+        widths: Channels inside the U-Net; the image is halved between two of them.
+        residual_units: Convolutions at each width.
+    """
 
     channels: int
-    """Of the images: contrasts."""
     classes: Classes
     dimensions: int = 2
     widths: tuple[int, ...] = WIDTHS
-    """Channels inside; the image is halved between two of them."""
     residual_units: int = RESIDUAL_UNITS
 
 
 class SegmentationNetwork(nn.Module):
     """MONAI's U-Net for magnitude images of any size and scale.
 
-    `record` says how it was trained.
+    Args:
+        architecture: Its shape.
+        seed: Of its initial weights.
+        record: How it was trained.
     """
 
-    def __init__(self, architecture: Architecture, seed: int = 0, record: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, architecture: Architecture, seed: int = 0, record: TrainingRecord | None = None) -> None:
         super().__init__()
         from monai.networks.nets.unet import UNet  # takes seconds
 
-        self.architecture, self.record = architecture, dict(record or {})
+        self.architecture, self.record = architecture, (record or TrainingRecord()).copy()
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             self.unet = UNet(
@@ -69,7 +108,7 @@ class SegmentationNetwork(nn.Module):
         return self.architecture.classes
 
     def save(self, path: str | Path) -> Path:
-        """Write weights, architecture and record to a .safetensors file."""
+        """Write weights, architecture and record to a .safetensors file, and return its path."""
         description = {
             "format": FORMAT,
             "architecture": asdict(self.architecture),
@@ -95,10 +134,10 @@ class SegmentationNetwork(nn.Module):
                 f"{path} holds weights, but no network of promask: give one of your own to "
                 f"promask.losses.Segmentation in Python."
             )
-        return _rebuilt(metadata[KEY], tensors, path)
+        return _rebuild(metadata[KEY], tensors, path)
 
     def forward(self, images: Images) -> Logits:
-        """One value for each output of each pixel."""
+        """From magnitude images, (batch, channel, *space), to one value for each output and pixel."""
         channels, dimensions = self.architecture.channels, self.architecture.dimensions
         if (images.shape[1], images.ndim - 2) != (channels, dimensions):
             raise InputError(
@@ -107,7 +146,7 @@ class SegmentationNetwork(nn.Module):
             )
         multiple = 2 ** (len(self.architecture.widths) - 1)
         inside: tuple[Any, ...] = (..., *(slice(n) for n in images.shape[2:]))
-        logits: Tensor = self.unet(padded(normalised(images), multiple))
+        logits: Tensor = self.unet(pad_to_multiple(normalise(images), multiple))
         return logits[inside]
 
 
@@ -125,7 +164,7 @@ def _read(path: Path) -> tuple[Mapping[str, str], Mapping[str, Tensor]]:
         raise InputError(f"{path} is damaged or not a .safetensors file: {one_line(error)}.") from error
 
 
-def _rebuilt(description: str, tensors: Mapping[str, Tensor], path: Path) -> SegmentationNetwork:
+def _rebuild(description: str, tensors: Mapping[str, Tensor], path: Path) -> SegmentationNetwork:
     try:
         content = json.loads(description)
         readable = (content["format"], content["normalisation"]) == (FORMAT, NORMALISATION)
@@ -179,7 +218,7 @@ def check_network_file(path: Path) -> None:
     check_writable(path.parent)
 
 
-def normalised(images: Images) -> Images:
+def normalise(images: Images) -> Images:
     """Each channel of an image less its mean, over its standard deviation; nothing where it has one value."""
     space = tuple(range(2, images.ndim))
     deviation, mean = torch.std_mean(images, space, correction=0, keepdim=True)
@@ -188,8 +227,8 @@ def normalised(images: Images) -> Images:
     return (images - mean) / deviation.where(varies, torch.inf)
 
 
-def padded(images: Float[Tensor, "..."], multiple: int) -> Float[Tensor, "..."]:
-    """Images whose last values are repeated along each axis, up to a multiple that is not the smallest."""
+def pad_to_multiple(images: Float[Tensor, "..."], multiple: int) -> Float[Tensor, "..."]:
+    """Images whose last values are repeated along each axis, up to a multiple, at least the second one."""
     widths: list[int] = []
     for n in reversed(images.shape[2:]):
         widths += [0, max(2 * multiple - n, -n % multiple)]

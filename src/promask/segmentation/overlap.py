@@ -1,10 +1,7 @@
-"""How well regions are found: Dice and intersection over union of every image and class.
+"""How well regions are found: Dice, intersection over union, and Dice plus cross-entropy as a loss.
 
-An image counts for a class if the class was annotated and is there: as MONAI's metrics do, others have no score.
-
-Dice plus cross-entropy, where some classes may not have been annotated in some images.
-
-A class that was not annotated is hidden in the background: there, both count as one, and its Dice does not count.
+An image counts for a class if the class was annotated and is present, as in MONAI's metrics. A class that was not
+annotated may be hidden in the background: there the loss counts both as one, and leaves its Dice out.
 """
 
 from dataclasses import dataclass
@@ -38,7 +35,7 @@ def overlap(predicted: Regions, truth: Regions, hidden: Regions) -> Overlap:
 
 
 def overlap_of(logits: Logits, labels: Labels, classes: Classes) -> Overlap:
-    """The scores of what a network sees."""
+    """The scores of the outputs of a network."""
     return overlap(classes.predicted(logits), classes.regions(labels), classes.hidden(labels))
 
 

@@ -1,7 +1,4 @@
-"""The classes to train for: those that a user names, those that are known of a data set, or all in its labels.
-
-From labelled images to a network that segments them: the whole of training in one call.
-"""
+"""From labelled images to a network that segments them: the classes to train for, and training in one call."""
 
 import platform
 import time
@@ -21,7 +18,17 @@ from promask.data.sample_sets import reading_of
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
 from promask.segmentation.classes import Classes
-from promask.segmentation.fit import OnBatch, OnEpoch, Parts, Recipe, find_recipe, fit, score, split, summary
+from promask.segmentation.fit import (
+    OnBatch,
+    OnEpoch,
+    Parts,
+    Recipe,
+    find_recipe,
+    fit,
+    score_network,
+    split,
+    summarise,
+)
 from promask.segmentation.network import Architecture, SegmentationNetwork
 from promask.types import SampleSet
 
@@ -32,39 +39,40 @@ KNOWN: Mapping[str, Classes] = {"acdc": HEART, "cardiac": HEART, "brats": TUMOUR
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the labels of a part hold."""
+class LabelSummary:
+    """The numbers in the labels of a part, and the classes that were not annotated in some of its samples."""
 
     numbers: frozenset[int]
     unlabelled: frozenset[str]
-    """Classes that were not annotated in some of its samples."""
 
 
 def choose_classes(parts: Parts, wanted: Classes | Sequence[str] | None, overlapping: bool, name: str) -> Classes:
-    """The classes to train for, after a look at all labels: every class can be learned and validated."""
-    train, validation, test = (_look(part, name) for part in (parts.train, parts.validation, parts.test))
-    everywhere = Found(
+    """The classes to train for: those asked for, those known of the data set, or all numbers in its labels."""
+    train, validation, test = (
+        _summarise_labels(part, name) for part in (parts.train, parts.validation, parts.test)
+    )
+    everywhere = LabelSummary(
         train.numbers | validation.numbers | test.numbers,
         train.unlabelled | validation.unlabelled | test.unlabelled,
     )
     if everywhere.numbers == {0}:
         raise InputError(f"The labels of {name} are 0 everywhere: there is nothing to segment.")
-    classes = _classes(wanted, overlapping, name, sorted(everywhere.numbers - {0}))
+    classes = _resolve_classes(wanted, overlapping, name, sorted(everywhere.numbers - {0}))
     for class_name, value in zip(classes.names, classes.values, strict=True):
-        if not _is_there(value, train, classes):
+        if not _is_present(value, train, classes):
             raise InputError(
-                f"The class {class_name} (label {value}) is in no sample of {name} that is learned from: name the "
-                f"others with --classes, or add subjects that have it."
+                f"The class {class_name} (label {value}) is in no training sample of {name}: name the others "
+                f"with `classes`, or add subjects that have it."
             )
-    if not any(_is_there(value, validation, classes) for value in classes.values):
+    if not any(_is_present(value, validation, classes) for value in classes.values):
         raise InputError(
-            f"None of the classes is in the validation part of {name}, which says when to stop: add subjects."
+            f"None of the classes is in the validation part of {name}, which decides when to stop: add subjects."
         )
     _check_annotations(everywhere, classes, name)
     return classes
 
 
-def _check_annotations(found: Found, classes: Classes, name: str) -> None:
+def _check_annotations(found: LabelSummary, classes: Classes, name: str) -> None:
     """Refuse classes that may be hidden in others, and warn of those that may be in the background unnoticed."""
     numbers = found.numbers - {0}
     for class_name, value in zip(classes.names, classes.values, strict=True):
@@ -78,13 +86,13 @@ def _check_annotations(found: Found, classes: Classes, name: str) -> None:
         example = min(unknown)
         warnings.warn(
             f"{name} says where {example} was annotated, but no class is called so, and what is missing counts as "
-            f"background: name the classes, such as --classes {example}=1 other=2.",
+            f"background: name the classes with `classes`, such as {example}=1 other=2.",
             InputWarning,
             stacklevel=4,
         )
 
 
-def _look(part: SampleSet, name: str) -> Found:
+def _summarise_labels(part: SampleSet, name: str) -> LabelSummary:
     numbers: set[int] = set()
     unlabelled: set[str] = set()
     for index in range(len(part)):
@@ -98,10 +106,10 @@ def _look(part: SampleSet, name: str) -> Found:
         unlabelled.update(sample.unlabelled)
     if min(numbers) < 0:
         raise InputError(f"The labels of {name} must be 0 or more, but one is {min(numbers)}.")
-    return Found(frozenset(numbers), frozenset(unlabelled))
+    return LabelSummary(frozenset(numbers), frozenset(unlabelled))
 
 
-def _classes(
+def _resolve_classes(
     wanted: Classes | Sequence[str] | None, overlapping: bool, name: str, numbers: Sequence[int]
 ) -> Classes:
     if isinstance(wanted, Classes):
@@ -115,7 +123,7 @@ def _classes(
     return Classes(tuple(map(str, numbers)), tuple(numbers), overlapping)
 
 
-def _is_there(value: int, found: Found, classes: Classes) -> bool:
+def _is_present(value: int, found: LabelSummary, classes: Classes) -> bool:
     return max(found.numbers) >= value if classes.overlapping else value in found.numbers
 
 
@@ -134,10 +142,20 @@ def train(
 ) -> SegmentationNetwork:
     """Train a U-Net on fully sampled magnitude images, and measure it on subjects that it never saw.
 
-    `data` is whatever `promask.data.load` takes, with labels. `classes` are texts such as `lesion=1`; without
-    them, every number in the labels is a class. `overlapping`: a pixel belongs to every class whose number its
-    label reaches. Further settings are those of `Reading`, for files. The network's `record` says how the
-    training went and how good the network is.
+    Args:
+        data: Whatever `promask.data.load` takes, with labels.
+        classes: Texts such as `lesion=1`; by default every number in the labels is a class.
+        overlapping: Whether a pixel belongs to every class whose number its label reaches.
+        preset: `default`, `small`, or a `Recipe`.
+        epochs: Times that every training image is seen, at most; None for that of the preset.
+        seed: The same seed gives the same network.
+        on_epoch: Called after every epoch.
+        on_batch: Called after every batch with the batches done and those of all epochs.
+        on_file: Called while files are read.
+        **reading: Settings of `Reading`, for files.
+
+    Returns:
+        The network; its `record` says how it was trained and how good it is.
     """
     recipe = find_recipe(preset, epochs)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
@@ -162,7 +180,7 @@ def train(
         "epochs": len(history.loss),
         "best_epoch": history.best,
         "history": {"loss": history.loss, "dice": history.dice},
-        "test": summary(score(network, parts.test), chosen),
+        "test": summarise(score_network(network, parts.test), chosen),
         "seconds": round(time.perf_counter() - began, 3),
         "versions": {
             "promask": __version__,
