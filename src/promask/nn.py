@@ -1,7 +1,7 @@
-"""The mask as a layer of a network of one's own, learned together with it or for it.
+"""The mask as a layer of a network of your own, learned together with it or for it.
 
 In training, every item of a batch is undersampled with a random mask of its own; in evaluation, all of them with
-the mask that would be acquired. The layer learns like any other, with two calls more in a step:
+the mask that would be acquired. The layer learns like any other, with two more calls in a step:
 
 >>> layer = ProbabilisticMask((16, 12), acceleration=4)
 >>> optimiser = torch.optim.Adam(layer.parameters(), lr=0.3)
@@ -48,22 +48,26 @@ Estimate = Callable[[UnitDraws], Units]
 class ProbabilisticMask(nn.Module):
     """Undersamples centred k-space, (batch, coil or channel, *shape), with masks that it learns.
 
-    `pattern` and `axis` say what is acquired as a whole: `2d` single locations of a slice, `1d` lines, `3d`
-    locations of a volume. `centre` is the width of a central block that is always acquired, and counted. `init` is
-    `uniform`, random probabilities from the seed, or an array of them, one per unit. Equal seeds give equal masks;
-    the processes of a distributed training draw masks of their own from one seed.
-
     A step is `anneal`, the forward and backward pass, the optimiser's step, and `constrain`. Recommended is
     `torch.optim.Adam` with its usual epsilon, no weight decay and a learning rate of 0.3 for this layer, in
-    batches of 4 or more. What Adam does depends on the scale of the gradient, and that on images, loss and
-    network; so the gradient is scaled such that the last unit that the budget pays for has a gradient of `margin`.
-    For plain SGD set it to 1; None leaves the gradient as it is. A scaled gradient knows nothing of the scale of
-    the loss: leave it out where mixed precision undoes that scale.
+    batches of 4 or more. Adam depends on the scale of the gradient, and that on images, loss and network; so the
+    gradient is scaled.
 
-    The estimator `difference` makes of the derivatives what the loss would change by if a unit were acquired. It
-    takes the second derivative to be proportional to the energy of the unit, by factors that it fits to the batch.
-    `gumbel` is the published one, Eqs. 4 and 5: much noisier, and with a network it may lose the centre of
-    k-space.
+    Args:
+        shape: The size of k-space, (*space).
+        acceleration: The acceleration factor, at least 1.
+        pattern: `2d` for single samples of a slice, `1d` for lines, `3d` for samples of a volume.
+        axis: The undersampled axes; by default the last ones.
+        centre: The width of the calibration region, which is always acquired, and counted.
+        init: `uniform`, random probabilities from the seed, or an array of them, one per sample or line.
+        seed: Equal seeds give equal masks; the processes of a distributed training draw masks of their own from
+            it.
+        estimator: `difference` estimates by how much the loss would change if a unit were acquired, taking the
+            second derivative to be proportional to the energy of the unit, by factors fitted to the batch.
+            `gumbel` is the published one, Eqs. 4 and 5: much noisier, and with a network it may lose the centre of
+            k-space.
+        margin: The gradient that the last unit within the number of samples gets: 1 for plain SGD. None leaves the
+            gradient as it is, for mixed precision, which undoes the scale of the loss.
     """
 
     probabilities: Tensor
@@ -117,13 +121,25 @@ class ProbabilisticMask(nn.Module):
         return centred(initial_probabilities(init, self.pattern), len(self.pattern.free))
 
     def forward(self, kspace: AnyArray) -> Complex[Tensor, "batch channel *space"]:
-        """What is acquired of k-space, and 0 elsewhere; differentiable in k-space and in the probabilities."""
+        """Undersample k-space.
+
+        Args:
+            kspace: Centred, complex, (batch, coil or channel, *space).
+
+        Returns:
+            The acquired samples, and 0 elsewhere; differentiable in k-space and in the probabilities.
+        """
         return kspace * self.masks_for(kspace)
 
     def masks_for(self, kspace: AnyArray) -> Float[Tensor, "batch 1 *space"]:
-        """The masks of a forward pass, 0 or 1, for networks that need them, too.
+        """Return the masks of a forward pass, for networks that need them as well.
 
-        In training they are drawn anew in each call, and are differentiable in the probabilities.
+        Args:
+            kspace: Centred, complex, (batch, coil or channel, *space).
+
+        Returns:
+            Zeros and ones, (batch, 1, *space); in training drawn anew in each call, and differentiable in the
+            probabilities.
         """
         self._check(kspace)
         if self.training:
@@ -184,10 +200,14 @@ class ProbabilisticMask(nn.Module):
         exploitation: float = 0.1,
         annealing: str = "cubic",
     ) -> None:
-        """Set the budget and the temperature of a step, which counts from 1, to those of the paper's schedules.
+        """Set the budget and the temperature of a step to those of the paper's schedules.
 
-        All units may be acquired in the share `exploration` of the steps, and the final budget holds in the share
-        `exploitation`. Between them the budget falls: `cubic` or `linear`; `none` holds it from the first step.
+        Args:
+            step: Counts from 1.
+            steps: All steps of the training.
+            exploration: The share of the steps, at first, in which everything may be acquired.
+            exploitation: The share of the steps, in the end, in which the final budget holds.
+            annealing: How the budget falls between them: `cubic` or `linear`; `none` holds it from the first step.
         """
         if not 1 <= step <= steps:
             raise InputError(f"The step must be from 1 to {steps}, but is {step}.")

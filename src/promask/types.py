@@ -1,7 +1,4 @@
-"""What of the grid counts: in k-space what the scanner covers, in the image what is looked at.
-
-The shapes that everything speaks of, and the sample that data sets yield.
-"""
+"""Shapes with names, the geometry of a grid, the sample that data sets yield, and the batch that losses see."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,12 +11,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Geometry:
-    """Two properties of all samples of a data set; empty where everything counts."""
+    """What of the grid counts, for all samples of a data set; empty where everything does.
+
+    Args:
+        extent: Start and end of the covered part of each axis of k-space; what lies outside is padding.
+        region: The size of the central part of the image that is evaluated.
+    """
 
     extent: tuple[tuple[int, int], ...] = ()
-    """Start and end of the covered part of each axis of k-space; what lies outside is padding."""
     region: tuple[int, ...] = ()
-    """The size of the central part of the image that is judged."""
 
     def resized(self, shape: Sequence[int], size: Sequence[int]) -> "Geometry":
         """The same for images cropped or padded to another size."""
@@ -28,7 +28,7 @@ class Geometry:
         return Geometry(tuple(extent), () if region == tuple(size) else region)
 
     def crop(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        """The part of the images that is judged."""
+        """The part of the images that is evaluated."""
         return central(images, self.region) if self.region else images
 
 
@@ -68,7 +68,7 @@ def central_slices(shape: Sequence[int], size: Sequence[int]) -> tuple[slice, ..
 Image = Num[Tensor, "channel *space"]
 Label = Integer[Tensor, "*space"]
 Images = Float[Tensor, "batch channel *space"]
-Targets = Float[Tensor, "batch channel *judged"]
+Targets = Float[Tensor, "batch channel *region"]
 Logits = Float[Tensor, "batch output *space"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
 Spectra = Complex[Tensor, "batch coil *space"]
@@ -94,8 +94,16 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 class Sample:
     """One fully sampled scan: a slice, or a volume.
 
-    `image` is real or complex, (channel, *space); its k-space is its centred Fourier transform. `group` is what
-    a split into learning and held-out parts never cuts through: the patient, or a block of neighbouring slices.
+    Args:
+        image: Real or complex, (channel, *space); its k-space is its centred Fourier transform.
+        label: Whole numbers, (*space), or None.
+        group: The patient, or a block of neighbouring slices: never in both the training and the held-out part.
+        name: For messages.
+        unlabelled: Classes that were not annotated here, and may be in the background of the label.
+        maps: Coil sensitivities, (coil, *space), complex, of sum of squares 1 where there is signal; None if
+            unknown.
+        clean: The image without the noise that was added, which reconstructions are compared with; None for
+            `image`.
     """
 
     image: Image
@@ -103,11 +111,8 @@ class Sample:
     group: str
     name: str
     unlabelled: tuple[str, ...] = ()
-    """Classes that were not annotated here: what the label says is nothing may be one of them."""
     maps: Image | None = None
-    """Coil sensitivities, (coil, *space), complex, of sum of squares 1 where there is signal; None: not known."""
     clean: Image | None = None
-    """The image without the noise that was added, which reconstructions are compared with; None: the image."""
 
 
 @runtime_checkable
@@ -141,21 +146,26 @@ class SampleSet(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """What a task needs to judge reconstructed images: the truth for each of them.
+    """Fully sampled data of some images, and what a loss compares their reconstructions with.
 
-    An image that is reconstructed with several masks is there several times. The targets hold the part of the
-    image that is judged: magnitudes, or, for a task that asks for them, complex numbers.
+    An image that is reconstructed with several masks is there several times.
+
+    Args:
+        spectra: K-space in FFT order, (batch, coil, *space).
+        targets: The evaluated part of the images, (batch, channel, *region): magnitudes, or complex numbers for a
+            loss that needs the phase.
+        geometry: What of the grid counts.
+        labels: As the loss wants them, (batch, *region); None for losses that need none.
+        maps: Coil sensitivities, one for all or one for each; None if channels are no coils, or are not combined.
+        indices: Which samples of the data set these are.
     """
 
     spectra: Spectra
-    targets: Num[Tensor, "batch channel *judged"]
+    targets: Num[Tensor, "batch channel *region"]
     geometry: Geometry = Geometry()
-    labels: Integer[Tensor, "batch *judged"] | None = None
-    """As the task wants them; None for tasks that need none."""
+    labels: Integer[Tensor, "batch *region"] | None = None
     maps: Maps | None = None
-    """Coil maps, one for all or one for each; None: channels are no coils, or are not combined."""
     indices: Integer[Tensor, " batch"] | None = None
-    """Which samples of the data set these are."""
 
     def part(self, rows: slice) -> "Batch":
         """Some of the images."""
@@ -170,7 +180,7 @@ class Batch:
 
 
 def restore_tensor(found: Tensor, like: Tensor) -> Tensor:
-    """A tensor of a state where another one is expected: finite, of the same shape and type, on its device."""
+    """A tensor of a saved state on the device of the one it replaces; it must be finite, of its shape and type."""
     alike = isinstance(found, Tensor) and (found.shape, found.dtype) == (like.shape, like.dtype)
     if not alike or not found.isfinite().all():
         raise ValueError("The state does not fit.")

@@ -1,7 +1,4 @@
-"""Independent Bernoulli units, given how many of them are one.
-
-A distribution over masks: independent Bernoulli units on a pattern (Eq. 1), with a budget.
-"""
+"""A distribution over masks: independent Bernoulli units on a pattern (Eq. 1), and draws of an exact size."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +16,7 @@ NEGLIGIBLE = 1e-14
 """Probabilities below this share of the largest are rounding errors of the Fourier transform."""
 
 
-class ExactSize:
+class ExactSizeSampler:
     """Draws from p(m | sum(m) = size) for independent units with probabilities strictly between 0 and 1.
 
     The units are paired, the pairs are paired, and so on. A first pass upwards finds the distribution of the
@@ -29,7 +26,7 @@ class ExactSize:
     def __init__(self, probabilities: Float[Tensor, " units"], size: int) -> None:
         self.units, self.size = len(probabilities), size
         width = 1 << max(self.units - 1, 0).bit_length()
-        padded = torch.nn.functional.pad(of_expected_size(probabilities, size), (0, width - self.units))
+        padded = torch.nn.functional.pad(_scale_odds(probabilities, size), (0, width - self.units))
         self.levels = [torch.stack([1 - padded, padded], 1)]
         while len(self.levels[-1]) > 1:
             self.levels.append(_sums(self.levels[-1][0::2], self.levels[-1][1::2]))
@@ -51,12 +48,9 @@ class ExactSize:
         return ones[: self.units] == 1
 
 
-def of_expected_size(probabilities: Float[Tensor, " units"], size: int) -> Float[Tensor, " units"]:
-    """The probabilities whose odds are the given ones times one factor and whose sum is `size`, by bisection.
-
-    The factor cancels in the distribution given the size; it makes that size a likely one, which keeps the
-    arithmetic accurate.
-    """
+def _scale_odds(probabilities: Float[Tensor, " units"], size: int) -> Float[Tensor, " units"]:
+    """The probabilities whose odds are the given ones times one factor and whose sum is `size`, by bisection."""
+    # The factor cancels in the distribution given the size; it makes that size likely, and arithmetic accurate.
     log_odds = torch.logit(probabilities)
     low, high = -float(log_odds.max()) - 60, -float(log_odds.min()) + 60
     for _ in range(100):
@@ -76,13 +70,18 @@ def _sums(left: Float[Tensor, "blocks n"], right: Float[Tensor, "blocks n"]) -> 
 
 @dataclass(frozen=True)
 class MaskDistribution:
-    """Probabilities on the units of a pattern. Everything is centred: DC at index n // 2.
+    """Probabilities of the units of a pattern. Everything is centred: DC at index n // 2.
 
     >>> halves = MaskDistribution(torch.full((4,), 0.5), Pattern((3, 4), free=(1,)), budget=2)
     >>> halves.mode()[0]
     tensor([False,  True,  True, False])
     >>> halves.sample_exact(count=5, seed=0).sum((1, 2))
     tensor([6, 6, 6, 6, 6])
+
+    Args:
+        probabilities: From 0 to 1, one for each unit, (*units); 0 in the padding.
+        pattern: What is acquired as a whole.
+        budget: The number of units to acquire.
     """
 
     probabilities: Units
@@ -103,14 +102,23 @@ class MaskDistribution:
             raise InputError(f"The budget must be from 1 to {self.pattern.units} units, but is {self.budget}.")
 
     def mode(self) -> Mask:
-        """The most probable mask of exactly `budget` units (section 3.4 of the paper): the largest probabilities.
+        """Return the most probable mask of exactly `budget` units (section 3.4 of the paper).
 
-        Ties are broken as in `Pattern.largest`.
+        Returns:
+            The mask, (*space): the units of largest probability; ties are broken as in `Pattern.largest`.
         """
         return self.pattern.expand(self.pattern.largest(self.probabilities, self.budget))
 
     def sample(self, count: int, seed: int) -> Masks:
-        """Independent random masks, (count, *space); their size varies around the sum of the probabilities."""
+        """Draw independent random masks, whose size varies around the sum of the probabilities.
+
+        Args:
+            count: How many masks.
+            seed: The same seed gives the same masks.
+
+        Returns:
+            (count, *space).
+        """
         generator = torch.Generator().manual_seed(seed)
         shape = self.pattern.unit_shape
         masks = [
@@ -119,14 +127,22 @@ class MaskDistribution:
         return self.pattern.expand(torch.stack(masks))
 
     def sample_exact(self, count: int, seed: int) -> Masks:
-        """Random masks given that exactly `budget` units are acquired, (count, *space)."""
+        """Draw random masks, given that each acquires exactly `budget` units.
+
+        Args:
+            count: How many masks.
+            seed: The same seed gives the same masks.
+
+        Returns:
+            (count, *space).
+        """
         generator = torch.Generator().manual_seed(seed)
         theta = self.probabilities.flatten().to(torch.float64)
         certain = theta >= 1
         impossible = (theta <= 0) & ~self.pattern.padding().flatten()
         open_units = ((theta > 0) & ~certain).nonzero().flatten()
         wanted = self.budget - int(certain.sum())
-        undecided = ExactSize(theta[open_units], wanted) if 0 < wanted < len(open_units) else None
+        undecided = ExactSizeSampler(theta[open_units], wanted) if 0 < wanted < len(open_units) else None
         masks = []
         for _ in range(count):
             mask = certain.clone()

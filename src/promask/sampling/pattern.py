@@ -1,7 +1,7 @@
-"""Which axes of k-space are free: how units become a mask.
+"""Which axes of k-space are undersampled: how units become a mask.
 
-Units live on the free axes and are broadcast along the others. Both axes of a slice free: single locations. One
-axis: lines. Two of three: (ky, kz) pairs along a readout.
+Units live on the undersampled ("free") axes and are broadcast along the others. Both axes of a slice: single
+samples. One axis: lines. Two of three: (ky, kz) pairs along a readout.
 """
 
 import math
@@ -17,25 +17,29 @@ from promask.operators.fourier import real_product
 from promask.types import Spectra, UnitDraws
 
 FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
-"""The names of the command line: how many axes of k-space are free."""
+"""How many axes of k-space are undersampled, by the name of the pattern."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """The free axes of a k-space grid.
+    """The undersampled axes of a k-space grid; everything is centred.
 
     >>> lines = Pattern(shape=(4, 6), free=(1,))
     >>> lines.units, lines.unit_shape
     (6, (6,))
     >>> lines.expand(torch.arange(6)).shape
     torch.Size([4, 6])
+
+    Args:
+        shape: The size of k-space, (*space).
+        free: The undersampled axes, increasing.
+        extent: Start and end of the part of each axis that the scanner covers; empty for all of it. What lies
+            outside is padding: it is never acquired, and not counted.
     """
 
     shape: tuple[int, ...]
     free: tuple[int, ...]
     extent: tuple[tuple[int, int], ...] = ()
-    """Start and end of the part of each axis that the scanner covers; empty: all of it. What lies outside is
-    padding: it is never acquired, and not counted."""
 
     def __post_init__(self) -> None:
         if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
@@ -58,10 +62,19 @@ class Pattern:
         axis: Sequence[int] | None = None,
         extent: Sequence[tuple[int, int]] = (),
     ) -> "Pattern":
-        """`1d`, `2d` or `3d`: one, two or three free axes; the last ones unless `axis` says which.
+        """Make a pattern by its name.
 
         >>> Pattern.named("1d", (4, 6), axis=[0]).unit_shape
         (4,)
+
+        Args:
+            name: `1d`, `2d` or `3d`: one, two or three undersampled axes.
+            shape: The size of k-space, (*space).
+            axis: Which axes; by default the last ones.
+            extent: The part of each axis that the scanner covers; empty for all of it.
+
+        Returns:
+            The pattern.
         """
         if name not in FREE_AXES:
             raise InputError(f"Unknown pattern {name!r}: choose one of {', '.join(FREE_AXES)}.")
@@ -103,7 +116,14 @@ class Pattern:
         return outside
 
     def budget(self, acceleration: float) -> int:
-        """S = floor(units / acceleration), the number of units that may be acquired."""
+        """Compute the number of units that may be acquired, S = floor(units / acceleration).
+
+        Args:
+            acceleration: The acceleration factor, from 1 to the number of units.
+
+        Returns:
+            S, at least 1.
+        """
         if not 1 <= acceleration <= self.units:
             raise InputError(
                 f"The acceleration must be from 1 to the number of units, {self.units}, but is {acceleration:g}."
@@ -112,13 +132,27 @@ class Pattern:
         return math.floor(self.units / acceleration + 1e-9)
 
     def expand(self, units: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        """(..., *unit_shape) -> (..., *shape): a view, broadcast along the axes that are not free."""
+        """Broadcast units to masks.
+
+        Args:
+            units: (..., *unit_shape).
+
+        Returns:
+            (..., *shape): a view, constant along the axes that are not undersampled.
+        """
         leading = units.shape[: units.ndim - len(self.free)]
         inserted = [n if axis in self.free else 1 for axis, n in enumerate(self.shape)]
         return units.reshape(*leading, *inserted).expand(*leading, *self.shape)
 
     def restrict(self, mask: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        """(..., *shape) -> (..., *unit_shape): the inverse of `expand`, for masks made of whole units."""
+        """Find the units of masks, the inverse of `expand`.
+
+        Args:
+            mask: (..., *shape), made of whole units.
+
+        Returns:
+            (..., *unit_shape).
+        """
         if mask.shape[mask.ndim - len(self.shape) :] != self.shape:
             raise InputError(f"A mask of shape {list(mask.shape)} does not fit k-space of {list(self.shape)}.")
         units = mask[(..., *(slice(None) if axis in self.free else 0 for axis in range(len(self.shape))))]
@@ -132,15 +166,21 @@ class Pattern:
         return values.sum(bound) if bound else values
 
     def energies(self, spectra: Spectra) -> UnitDraws:
-        """The energy of each unit in each image: |x_k|^2, summed over channels and the locations of the unit."""
+        """The energy of each unit in each image: |x_k|^2, summed over channels and the samples of the unit."""
         squares = real_product(spectra, spectra)
         return self.total(squares.squeeze(1) if squares.shape[1] == 1 else squares.sum(1))
 
     def centre(self, width: int) -> Bool[Tensor, "*units"]:
-        """The units within a block of this width, along every free axis, around the centre of k-space.
+        """Choose the units within a block around the centre of k-space.
 
         >>> Pattern((4, 6), free=(1,)).centre(2)
         tensor([False, False,  True,  True, False, False])
+
+        Args:
+            width: Along every undersampled axis.
+
+        Returns:
+            (*unit_shape), without padding.
         """
         block = torch.zeros(self.unit_shape, dtype=torch.bool)
         starts = [max(0, n // 2 - width // 2) for n in self.unit_shape]
@@ -148,7 +188,7 @@ class Pattern:
         return block & ~self.padding()
 
     def block(self, width: int, budget: int) -> Bool[Tensor, "*units"]:
-        """The central block of this width, which must fit the budget."""
+        """The calibration region of this width, which must fit the number of units that may be acquired."""
         if width < 0:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
         block = self.centre(width)
@@ -161,9 +201,9 @@ class Pattern:
         return block
 
     def innermost(self, count: int) -> Bool[Tensor, "*units"]:
-        """The largest central block of the shape of k-space that has at most `count` units.
+        """The largest central block of the proportions of k-space that has at most `count` units.
 
-        What is left of them goes to the rim of the next larger block, nearest first.
+        What is left of the count goes to the rim of the next larger block, nearest first.
 
         >>> Pattern((4, 6), free=(0, 1)).innermost(5).int()
         tensor([[0, 0, 0, 0, 0, 0],
@@ -176,7 +216,7 @@ class Pattern:
             offset = torch.arange(n) - n // 2
             # The width of the smallest block that reaches as far: 1, then -1 to 0, then -1 to 1, ...
             width = torch.where(offset < 0, -2 * offset, 2 * offset + 1).double() / n
-            needed = needed.maximum(width.reshape([-1 if p == position else 1 for p in range(needed.ndim)]))
+            needed = needed.maximum(self._along(position, width))
         return self.largest(-needed, count)
 
     def half(self) -> Shaped[Tensor, "*units"]:
@@ -189,14 +229,20 @@ class Pattern:
         for position, n in enumerate(self.unit_shape):
             frequency = torch.arange(n) - n // 2
             side = torch.where(2 * frequency == -n, 0, frequency).sign().to(result.dtype)
-            along = side.reshape([-1 if p == position else 1 for p in range(result.ndim)]).expand(self.unit_shape)
-            result = torch.where(result == 0, along, result)
+            result = torch.where(result == 0, self._along(position, side), result)
         return result
 
     def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
-        """The `count` units of largest value, none of them in the padding.
+        """Choose the units of largest value, none of them in the padding.
 
         Ties go to the unit nearer to the centre of k-space, then to the one that comes first in memory.
+
+        Args:
+            values: One for each unit, (*unit_shape).
+            count: How many units.
+
+        Returns:
+            (*unit_shape).
         """
         nearest_first = self.distance().flatten().argsort(stable=True)
         nearest_first = nearest_first[~self.padding().flatten()[nearest_first]]
@@ -210,5 +256,8 @@ class Pattern:
         squared = torch.zeros(self.unit_shape, dtype=torch.float64)
         for position, n in enumerate(self.unit_shape):
             offset = (torch.arange(n, dtype=torch.float64) - n // 2) / max(n // 2, 1)
-            squared += offset.square().reshape([-1 if p == position else 1 for p in range(squared.ndim)])
+            squared += self._along(position, offset.square())
         return squared
+
+    def _along(self, position: int, values: Tensor) -> Tensor:
+        return values.reshape([-1 if p == position else 1 for p in range(len(self.free))])

@@ -1,7 +1,4 @@
-"""Random numbers of a run: a stream of its own for each purpose.
-
-Random masks from probabilities, and the published gradient through them.
-"""
+"""Random masks from probabilities, the published gradient through them, and streams of random numbers."""
 
 import math
 from dataclasses import dataclass
@@ -49,7 +46,7 @@ def uniform(shape: tuple[int, ...], like: Units, generator: torch.Generator) -> 
 
 
 def skip_random_numbers(count: int, like: Units, generator: torch.Generator) -> None:
-    """Leave a generator as if it had made so many of these numbers, of which another process makes use."""
+    """Leave a generator as if it had made so many of these numbers, which another process uses."""
     _words(count, like, generator)
 
 
