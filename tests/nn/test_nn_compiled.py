@@ -39,8 +39,13 @@ def training() -> None:
     """Broken only where masks are drawn; the steps of the uncompiled layer; compiled once for all of them."""
     for estimator in ("difference", "gumbel"):
         torch._dynamo.reset()
-        explained = torch._dynamo.explain(ProbabilisticMask((8, 8), 4, estimator=estimator))(kspace_of(3))
-        assert all("ProbabilisticMask._draw" in why.reason for why in explained.break_reasons), explained
+        layer = ProbabilisticMask((8, 8), 4, estimator=estimator)
+        explained = torch._dynamo.explain(layer)(kspace_of(3))
+        assert (explained.graph_count, explained.graph_break_count) == (2, 1), explained
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=r"ProbabilisticMask\._draw"):
+            torch.compile(layer, backend=BACKEND, fullgraph=True)(kspace_of(3))
+        torch._dynamo.reset()
         results = []
         for compile_it in (False, True):
             layer = ProbabilisticMask((8, 8), 4, estimator=estimator)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from comparisons import heart_file, heart_network, hearts
+from comparisons import heart_network, hearts
 from networks import FEW, own_loss, own_network
 from torch import nn
 
@@ -13,16 +13,6 @@ from promask import Config, learn
 from promask.data.arrays import from_images
 from promask.errors import InputError
 from promask.losses.segmentation import Segmentation, make_segmentation
-
-
-@pytest.fixture(scope="module")
-def network():
-    return heart_network(steps=25)
-
-
-@pytest.fixture
-def data(tmp_path):
-    return heart_file(tmp_path / "hearts.npz")
 
 
 def test_settings_for_networks():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparisons import heart_file, heart_network, hearts
+from comparisons import hearts
 from networks import FEW, GRADIENTS, same_state, states
 
 from promask import learn
@@ -13,16 +13,6 @@ from promask.losses.segmentation import Segmentation
 from promask.losses.weighted_sum import WeightedSum
 from promask.operators.fourier import spectrum
 from promask.types import Batch
-
-
-@pytest.fixture(scope="module")
-def network():
-    return heart_network(steps=25)
-
-
-@pytest.fixture
-def data(tmp_path):
-    return heart_file(tmp_path / "hearts.npz")
 
 
 def test_a_sum_of_losses_is_read_and_written(network):
