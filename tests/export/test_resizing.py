@@ -14,6 +14,7 @@ from promask.export import write_mask
 from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
 from promask.export.mask_function import resized
+from promask.learning.records import RunHistory
 
 SHAPES = [(16, 12), (16, 16), (17, 12), (33, 25), (32, 24), (8, 6), (9, 7), (5, 40), (12, 16), (15, 11), (48, 3)]
 
@@ -68,7 +69,7 @@ def test_shrinking_averages():
     run = Run(
         MaskDistribution(probabilities, Pattern((12,), (0,)), 4),
         Config.preset("default", acceleration=2),
-        {},
+        RunHistory(),
         torch.zeros(12),
     )
     # DC, 6, goes to 2. Single values would be 0 at 3 and 0.1 at 9; means over three are 0.63 and 0.2.

@@ -57,19 +57,18 @@ def test_properties_of_a_network(consistent, coils):
 
 
 class Tapered:
-    """The ten lines of CONTRIBUTING.md: zero-filled, with a window over k-space."""
+    """That of CONTRIBUTING.md: zero-filled, with a window over k-space."""
 
     name, uses_maps, iterative = "tapered", False, False
 
     def reference(self, images, maps):
-        return to_image(self.window(images) * to_kspace(images, AXES), AXES)
+        return self(to_kspace(images, (-2, -1)), torch.ones(()))
 
     def __call__(self, kspace, mask, maps=None):
-        return to_image(self.window(kspace) * kspace * mask, AXES)
-
-    def window(self, like):
-        height, width = (torch.hann_window(n, dtype=like.real.dtype, device=like.device) for n in like.shape[-2:])
-        return height[:, None] * width
+        height, width = (
+            torch.hann_window(n, dtype=kspace.real.dtype, device=kspace.device) for n in kspace.shape[-2:]
+        )
+        return to_image(height[:, None] * width * mask * kspace, (-2, -1))
 
 
 def test_a_reconstruction_in_ten_lines():
@@ -320,7 +319,7 @@ def test_settings_that_do_not_fit(arguments, sentence):
         make_reconstruction(*arguments)
 
 
-def test_what_fills_in_is_known_by_name_as_well():
+def test_what_is_iterative_is_known_by_name_as_well():
     assert set(DIRECT) == {name for name, make in RECONSTRUCTIONS.items() if not make().iterative}
 
 

@@ -80,7 +80,9 @@ def test_what_is_asked_of_data_and_networks(network, tmp_path):
         learn(data, 4, finetune=True)
     with pytest.raises(InputError, match="single member"):
         learn(data, 4, network=network, finetune=True, members=2)
-    with pytest.raises(InputError, match="A task has its loss and its network: leave them out, or the task"):
+    with pytest.raises(
+        InputError, match="A `task` has its loss and its network: leave out `loss` and `network`, or the task"
+    ):
         learn(data, 4, task=Segmentation(network), network=network)
     with pytest.raises(InputError, match="needs classes: give Segmentation one of them"):
         Segmentation(nn.Conv2d(1, 3, 1))
