@@ -14,7 +14,7 @@ import math
 import torch
 
 from promask.baselines.problem import Problem
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.operators.fourier import centred, space_axes, spectrum
 from promask.types import UnitMask
 
@@ -26,7 +26,7 @@ def centre(problem: Problem) -> UnitMask:
 
 def energy(problem: Problem) -> UnitMask:
     """The units of largest mean |k|^2; ties are broken as for the mode of a learned distribution."""
-    data, pattern = prepared(problem.data), problem.pattern
+    data, pattern = prepare(problem.data), problem.pattern
     dimensions = len(pattern.shape)
     total = torch.zeros(pattern.shape, dtype=torch.float64)
     for index in range(len(data)):

@@ -18,7 +18,7 @@ import torch
 
 from promask.baselines.fixed import energy
 from promask.baselines.problem import Problem
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.sample_sets import Subset
 from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
@@ -37,7 +37,7 @@ FEWEST = 8
 
 def examples(data: SampleSet, most: int, task: Loss, recon: Reconstruction = ZERO_FILLED) -> Samples:
     """At most so many samples, at equal distances, with what the task needs to know of them."""
-    data = prepared(data)
+    data = prepare(data)
     affordable = most * USUAL_SIZE // math.prod(data.shape)
     count = min(len(data), most, max(FEWEST, affordable))
     chosen = Subset(data, [index * len(data) // count for index in range(count)])
