@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from benchmarks.learning import learn_members
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.evaluation.evaluate import segmented
@@ -60,7 +60,7 @@ def main() -> None:
     arguments = parser.parse_args()
     task = make_segmentation(arguments.network)
     known = choose_part(load(arguments.data), "train", default="train")[0]
-    fitted, validation = (prepared(choose_part(known, part, default=part)[0]) for part in ("train", "test"))
+    fitted, validation = (prepare(choose_part(known, part, default=part)[0]) for part in ("train", "test"))
     cpu = torch.device("cpu")
     samples, judges = Samples(fitted, cpu, task.label), Samples(validation, cpu, task.label)
     pattern = Pattern.named(arguments.pattern, fitted.shape[1:], None, fitted.geometry.extent)

@@ -19,10 +19,10 @@ from rich.table import Table
 from scipy.stats import kendalltau
 
 from promask.data.atomic import read_array
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
-from promask.data.sensitivities import calibrated
+from promask.data.sensitivities import calibrate
 from promask.data.sources import load
 from promask.evaluation.evaluate import full_images, reconstruct
 from promask.export import write_mask
@@ -82,7 +82,7 @@ def main() -> None:
     arguments = parser.parse_args()
     recon = make_reconstruction(arguments.recon)
     part, _ = choose_part(load(arguments.data, Reading(coils=arguments.coils)), "test", default="test")
-    data = calibrated(prepared(part), recon)
+    data = calibrate(prepare(part), recon)
     count = min(arguments.samples, len(data))
     indices = [index * len(data) // count for index in range(count)]
     record = {}

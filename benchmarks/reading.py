@@ -13,7 +13,7 @@ import torch
 from benchmarks.learning import learn_members
 from benchmarks.steps import hearts
 from promask.data.cache import cache_folder
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.sources import load
 from promask.learning.config import Config
 from promask.losses.image import ImageLoss
@@ -48,7 +48,7 @@ def _measure(folder: Path, size: int, volumes: int, slices: int, steps: int) -> 
     seconds = {}
     for name in ("first", "again"):
         began = time.perf_counter()
-        ready = prepared(load(data))
+        ready = prepare(load(data))
         seconds[name] = time.perf_counter() - began
     config = Config.preset("default", acceleration=8, steps=steps + WARM_UP, patience=0)
     pattern = Pattern.named("2d", ready.shape[1:])

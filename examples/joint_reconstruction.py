@@ -7,8 +7,7 @@ import torch
 
 from promask.baselines import baseline_mask
 from promask.baselines.loupe import Correction
-from promask.data.sample_sets import choose_part
-from promask.data.sources import load
+from promask.data import choose_part, load
 from promask.losses.metrics import psnr
 from promask.nn import ProbabilisticMask
 from promask.operators.fourier import to_image, to_kspace

@@ -21,7 +21,7 @@ import numpy as np
 
 from fuzz import seeds
 from promask.data import sandbox as hdf5_trial
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sensitivities import read_maps
 from promask.data.sources import load
@@ -69,7 +69,7 @@ class Folder:
 
 def samples(data: str | Path, **settings: object) -> None:
     """Read data as `promask learn` does: describe them, make them ready, take the first and the last sample."""
-    found = prepared(load(str(data), Reading(**settings)))  # type: ignore[arg-type]
+    found = prepare(load(str(data), Reading(**settings)))  # type: ignore[arg-type]
     for index in (0, len(found) - 1):
         found[index]
 

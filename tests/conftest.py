@@ -38,22 +38,6 @@ def own_cache(caches, monkeypatch):
 
 
 @pytest.fixture
-def database(tmp_path):
-    """ACDC."""
-    from layouts import make_database
-
-    return make_database(tmp_path)
-
-
-@pytest.fixture
-def knees(tmp_path):
-    """FastMRI."""
-    from layouts import make_knees
-
-    return make_knees(tmp_path)
-
-
-@pytest.fixture
 def commands(capsys, monkeypatch, tmp_path):
     """The command line in a folder of its own: what it prints, or of an error the one sentence."""
     from promask.cli.main import main

@@ -96,7 +96,7 @@ def test_maps_for_all_files_of_a_folder(tmp_path):
         close(maps_of(read(tmp_path / "data", maps=tmp_path / file)), wanted)
     np.save(tmp_path / "few.npy", MAPS[:3])
     text = refusal(tmp_path / "data", maps=tmp_path / "few.npy")
-    assert "few.npy holds coil maps for 3 samples" in text
+    assert "few.npy holds coil sensitivities for 3 samples" in text
 
 
 def test_a_file_of_maps_comes_before_those_beside_the_data(tmp_path):
@@ -161,13 +161,13 @@ def test_maps_in_memory():
         (MAPS[..., :7], {"size": (5, 5)}, r"have shape [4, 3, 9, 7], but the samples of"),
         (MAPS[0, 0], {}, r"have shape [9, 8], but the samples of"),
         (MAPS[None], {}, r"have shape [1, 4, 3, 9, 8], but the samples of"),
-        (MAPS[:3], {}, "holds coil maps for 3 samples, but"),
-        (MAPS, {"kspace": "emulated"}, "leave out --maps"),
+        (MAPS[:3], {}, "holds coil sensitivities for 3 samples, but"),
+        (MAPS, {"kspace": "emulated"}, "leave out `maps`"),
         (MAPS, {"kspace": "emulated", "coils": 4}, "have shape [4, 3, 9, 8], but the samples of"),
         (np.where(MAPS == 0, np.nan, MAPS), {}, "hold NaN or infinite values"),
         (0 * MAPS, {}, "are zero everywhere"),
         (np.array(["a"]), {}, "are not numbers"),
-        (MAPS[:0], {}, "are not numbers, or none at all"),
+        (MAPS[:0], {}, "are not numbers, or there are none"),
     ],
 )
 def test_bad_maps(tmp_path, maps, settings, words):
@@ -183,7 +183,7 @@ def test_bad_maps(tmp_path, maps, settings, words):
 def test_bad_maps_beside_the_data(tmp_path, maps):
     np.savez(tmp_path / "data.npz", kspace=KSPACE, maps=maps)
     assert "coil maps of shape [3, 9, 8], or one for each of the 4" in refusal(tmp_path / "data.npz")
-    with pytest.raises(InputError, match="coil maps of the array"):
+    with pytest.raises(InputError, match="coil sensitivities of the array"):
         from_kspace(KSPACE, maps=maps)
 
 
@@ -194,7 +194,7 @@ def test_damaged_maps_beside_the_data(tmp_path):
 
 def test_single_channels_need_coils_for_maps(tmp_path):
     np.save(tmp_path / "maps.npy", MAPS)
-    with pytest.raises(InputError, match=r"\[1, 9, 8\]: with --coils, coils of these maps are simulated\."):
+    with pytest.raises(InputError, match=r"\[1, 9, 8\]: set `coils` to simulate coils with these"):
         load(np.abs(MAPS[:, 0]) + 1, Reading(maps=tmp_path / "maps.npy"))
 
 
@@ -202,7 +202,7 @@ def test_single_channels_need_coils_for_maps(tmp_path):
     ("name", "content", "words"),
     [
         ("nowhere.npy", None, "nowhere.npy is not a file"),
-        ("a.txt", b"1 2 3", "Coil maps cannot be read from"),
+        ("a.txt", b"1 2 3", "Coil sensitivities cannot be read from"),
         ("a.npy", b"123", "damaged"),
         ("a.npz", b"PK", "damaged"),
         ("a.mat", b"123", "damaged"),
@@ -218,5 +218,5 @@ def test_files_that_hold_no_maps(tmp_path, name, content, words):
 
 def test_a_file_without_maps(tmp_path):
     np.savez(tmp_path / "a.npz", kspace=KSPACE, image=KSPACE)
-    with pytest.raises(InputError, match="holds no array `maps`, but kspace, image"):
+    with pytest.raises(InputError, match="holds no array 'maps', but kspace, image"):
         load(KSPACE, Reading(holds="kspace", maps=tmp_path / "a.npz"))

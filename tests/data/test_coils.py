@@ -11,7 +11,7 @@ from promask.cli.main import main
 from promask.data import cache
 from promask.data.arrays import from_kspace
 from promask.data.builtin.cardiac import cardiac
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet, Subset, choose_part
 from promask.data.simulate import simulated_maps
@@ -144,7 +144,7 @@ def test_files_are_scanned_as_arrays_are(tmp_path, monkeypatch):
     np.save(tmp_path / "maps.npy", simulated_maps(3, (64, 64)).numpy())
     for settings in [{}, {"coils": 4}, {"noise": 0.1}, {"coils": 3, "maps": tmp_path / "maps.npy", "noise": 0.2}]:
         reading = Reading(**settings)
-        data = prepared(load(tmp_path / "a.npz", reading))
+        data = prepare(load(tmp_path / "a.npz", reading))
         check_data_set(data)
         for sample, wanted in zip(data, load(HEART, reading), strict=True):
             for name in ("image", "maps", "clean"):
@@ -217,15 +217,15 @@ def test_a_dataset_of_noisy_samples_can_be_seen_by_coils():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"coils": 0}, "coils must be a whole number of at least 1, such as 8, but is 0."),
-        ({"coils": 2.5}, "coils must be a whole number of at least 1, such as 8, but is 2.5."),
-        ({"coils": True}, "coils must be a whole number"),
-        ({"noise": -0.1}, "noise must be a number of at least 0, such as 0.01, but is -0.1."),
-        ({"noise": float("nan")}, "noise must be a number of at least 0"),
-        ({"noise": float("inf")}, "noise must be a number of at least 0"),
-        ({"noise": "much"}, "noise must be a number of at least 0"),
-        ({"maps": ""}, "maps must be the name of a file, but is ''."),
-        ({"maps": 3}, "maps must be the name of a file, but is 3."),
+        ({"coils": 0}, "`coils` must be a whole number of at least 1, such as 8, but is 0."),
+        ({"coils": 2.5}, "`coils` must be a whole number of at least 1, such as 8, but is 2.5."),
+        ({"coils": True}, "`coils` must be a whole number"),
+        ({"noise": -0.1}, "`noise` must be a number of at least 0, such as 0.01, but is -0.1."),
+        ({"noise": float("nan")}, "`noise` must be a number of at least 0"),
+        ({"noise": float("inf")}, "`noise` must be a number of at least 0"),
+        ({"noise": "much"}, "`noise` must be a number of at least 0"),
+        ({"maps": ""}, "`maps` must be the name of a file, but is ''."),
+        ({"maps": 3}, "`maps` must be the name of a file, but is 3."),
     ],
 )
 def test_bad_settings(settings, message):
@@ -247,7 +247,7 @@ def test_loaded_data_keep_their_settings():
     data = load(HEART, Reading(coils=4, noise=0.1))
     assert load(data, Reading(coils=4)) is data
     for settings in ({"coils": 5}, {"noise": 0.2}, {"maps": "a.npy"}):
-        with pytest.raises(InputError, match=f"was loaded with {next(iter(settings))}"):
+        with pytest.raises(InputError, match=f"was loaded with `{next(iter(settings))}`"):
             load(data, Reading(**settings))
     with pytest.raises(InputError, match="without noise have shape"):
         ArraySet(torch.rand(2, 1, 4, 4), "a", clean=torch.rand(2, 1, 4, 5))

@@ -6,7 +6,7 @@ from helpers import assert_global_random_state_is_untouched, check_data_set, smo
 from promask.data.arrays import from_images, from_kspace
 from promask.data.builtin.cardiac import cardiac
 from promask.data.builtin.knee import knee
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import BUILT_IN, load
@@ -199,7 +199,7 @@ def broken(index, value):
 )
 def test_bad_npz(tmp_path, arrays, message):
     with pytest.raises(InputError, match=message):
-        prepared(load(save(tmp_path / "a.npz", **arrays)))
+        prepare(load(save(tmp_path / "a.npz", **arrays)))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_other_refusals():
         ("spleen", r"neither a file nor a built-in data set \(brain, head, cardiac, knee\)"),
         ("acdc:nowhere", "nowhere is not a folder"),
         ("head+phase", "no phase"),
-        (3, "Cannot take data from a int"),
+        (3, "Cannot load data from a int"),
         ([], "empty"),
         ([{"image": 1}], "items of the list must be images"),
         ([torch.rand(3, 4), torch.rand(4, 3)], "differ in shape"),

@@ -8,7 +8,7 @@ import torch
 
 from helpers import check_data_set
 from promask.data.builtin.cardiac import cardiac
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, reading_of
 from promask.data.sensitivities import espirit_maps, with_maps
@@ -92,7 +92,7 @@ def test_small_images():
 def coil_data(tmp_path, **more):
     images = torch.stack([simulated_maps(4, (72, 72)) * torch.tensor(image) for image in HEARTS])
     np.savez(tmp_path / "a.npz", image=images.numpy(), subject=list("abc"), **more)
-    return prepared(load(tmp_path / "a.npz"))
+    return prepare(load(tmp_path / "a.npz"))
 
 
 def test_a_data_set_with_maps(tmp_path, capfd):

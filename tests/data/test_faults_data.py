@@ -20,7 +20,7 @@ from benchmarks.load import kept_in_memory
 from helpers import smooth_images
 from promask import learn
 from promask.data import cache
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.folder import read_folder
 from promask.data.reading import Reading
 from promask.data.sources import READERS, load
@@ -69,14 +69,14 @@ def test_a_file_that_vanishes_before_it_is_read(name, tmp_path):
     data = load(write(tmp_path / name), Reading(**HOLDS.get(name, {})))
     (tmp_path / name).unlink()
     with pytest.raises(InputError, match=rf"Cannot read .*{name}: No such file"):
-        prepared(data)
+        prepare(data)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_vanishes_while_it_is_read(name, tmp_path):
     """What is open stays readable."""
     file = write(tmp_path / name)
-    stack = load(file, Reading(**HOLDS.get(name, {}))).stacks[0]
+    stack = load(file, Reading(**HOLDS.get(name, {}))).files[0]
     samples = stack.read(stack.numbers)
     first, _ = next(samples)
     file.unlink()
@@ -87,7 +87,7 @@ def test_a_file_that_vanishes_while_it_is_read(name, tmp_path):
 def test_a_file_that_is_cut_while_it_is_read(tmp_path):
     """As by someone who writes it anew: it is damaged; mapped into memory, it would have ended the process."""
     file = write(tmp_path / "a.npy")
-    stack = load(file).stacks[0]
+    stack = load(file).files[0]
     samples = stack.read(stack.numbers)
     next(samples)
     os.truncate(file, 1000)
@@ -106,12 +106,12 @@ def test_files_that_vanish_while_a_folder_is_read(tmp_path):
 
     before = threading.active_count()
     with pytest.raises(InputError, match=r"Cannot read .*s39_0\.npy: No such file"):
-        prepared(load(tmp_path), remove)
+        prepare(load(tmp_path), remove)
     assert threading.active_count() == before
     np.save(tmp_path / "s39_0.npy", IMAGES - 1)
     cache.clear()
     with pytest.warns(InputWarning, match=r"Left out: Cannot read .*s39_0\.npy"):
-        left = prepared(load(tmp_path, Reading(skip_bad=True)), remove)
+        left = prepare(load(tmp_path, Reading(skip_bad=True)), remove)
     assert len(left) == 39 * 12
 
 
@@ -125,7 +125,7 @@ def test_many_files_are_not_open_at_once(ending, tmp_path):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
-            data = prepared(load(tmp_path, Reading(holds="image")))
+            data = prepare(load(tmp_path, Reading(holds="image")))
         assert len(data) == 40 * 12
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -226,7 +226,10 @@ def test_a_cache_on_a_bad_disk_is_replaced(disk, scans, tmp_path):
     words = ["learn", scans, "--accel", "8", "--steps", "3", "--json", "--out", tmp_path / "run"]
     ended = on_a_disk(place, script.format(place), words, PROMASK_CACHE=f"{place}/c", TMPDIR=str(temporary))
     assert ended.returncode == 0, ended.stderr
-    assert f"Cannot keep prepared samples in {place}/c: {reason}; they are in {temporary}/promask-" in ended.stderr
+    assert (
+        f"Cannot keep prepared samples in {place}/c: {reason}; they are kept in {temporary}/promask-"
+        in ended.stderr
+    )
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert not list(temporary.iterdir())
     mask = torch.from_numpy(np.load(tmp_path / "run" / "mask.npy"))

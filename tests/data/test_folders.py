@@ -21,7 +21,7 @@ from file_writers import (
     write_npz,
 )
 
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
@@ -49,7 +49,7 @@ def test_folders_tell_subjects(tmp_path, names, groups):
     data = load(tmp_path)
     assert list(data.groups) == [group for group in groups.split() for _ in range(6)]
     assert data.held_out is None
-    close(images_of(prepared(data))[:, 0], np.concatenate([IMAGE + index for index in range(len(names))]))
+    close(images_of(prepare(data))[:, 0], np.concatenate([IMAGE + index for index in range(len(names))]))
 
 
 def test_parts_in_folders(tmp_path):
@@ -58,7 +58,7 @@ def test_parts_in_folders(tmp_path):
     write_dicom(tmp_path / "train" / "d.dcm", SERIES[1], patient="ID-78")
     data = load(tmp_path)
     assert list(data.held_out) == [True] * 6 + [False] * 12 + [True] * 6 + [False, True]
-    train = images_of(prepared(choose_part(data, None, default="train")[0]))[:, 0]
+    train = images_of(prepare(choose_part(data, None, default="train")[0]))[:, 0]
     close(train, np.concatenate([IMAGE + 1, IMAGE + 2, SERIES[1:2].astype(np.float32)]))
 
 
@@ -82,7 +82,7 @@ def test_loading_a_folder_reads_no_values(tmp_path, ending):
     put(path, int(0.8 * len(path.read_bytes())))
     data = load(tmp_path)
     with pytest.raises(InputError, match=rf"c\.{ending}"):
-        prepared(data)
+        prepare(data)
     with pytest.warns(InputWarning, match=rf"Left out: .*c\.{ending} is damaged"):
         good = read(tmp_path, skip_bad=True)
     assert len(good) == 2 / 3 * len(data)

@@ -9,10 +9,10 @@ import torch
 
 from helpers import coil_maps, seeded, smooth_images
 from promask import InputError, compare, evaluate, learn
-from promask.data.preprocess import acquired
+from promask.data.preprocess import collate
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
-from promask.data.sensitivities import calibrated
+from promask.data.sensitivities import calibrate
 from promask.data.sources import load
 from promask.learners.exchange import insert
 from promask.losses.image import ImageLoss
@@ -41,7 +41,7 @@ def test_noise_makes_no_coils_of_contrasts():
 
 
 def test_contrasts_are_not_mixed():
-    with pytest.raises(InputError, match="2 channels of real numbers, so they are contrasts and no coils"):
+    with pytest.raises(InputError, match="2 channels of real numbers, so they are contrasts and not coils"):
         evaluate(MASK, smooth_images(4, 2, (32, 32), phase=False).float(), recon="rss")
 
 
@@ -50,7 +50,7 @@ def test_a_folder_in_which_some_files_hold_maps(tmp_path):
     images = np.stack([data[index].image.numpy() for index in range(8)])
     np.savez(tmp_path / "a.npz", image=images[:4], maps=data[0].maps.numpy())
     np.savez(tmp_path / "b.npz", image=images[4:])
-    ready = calibrated(load(str(tmp_path)), CgSense())
+    ready = calibrate(load(str(tmp_path)), CgSense())
     assert all(ready[index].maps is not None for index in range(8))
     assert evaluate(MASK, str(tmp_path), "all", recon="cg-sense").images == 8
     learn(str(tmp_path), 4, recon="cg-sense", steps=2, part="all")
@@ -58,8 +58,8 @@ def test_a_folder_in_which_some_files_hold_maps(tmp_path):
 
 def test_maps_of_some_samples_are_refused():
     data = hearts(coils=4)
-    with pytest.raises(InputError, match="has no coil maps, but others have"):
-        acquired([data[0], replace(data[1], maps=None)], CgSense())
+    with pytest.raises(InputError, match="has no coil sensitivities, but others have"):
+        collate([data[0], replace(data[1], maps=None)], CgSense().uses_maps)
 
 
 class Interleaved(ArraySet):

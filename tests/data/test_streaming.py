@@ -19,7 +19,7 @@ from helpers import smooth_images
 from promask import learn
 from promask.data import cache
 from promask.data.arrays import from_images
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
@@ -146,19 +146,19 @@ def count_reads(monkeypatch):
 
 def test_a_file_is_read_once_for_its_content_and_settings(file, monkeypatch):
     made = count_reads(monkeypatch)
-    prepared(load(file))
-    prepared(load(file))
+    prepare(load(file))
+    prepare(load(file))
     assert len(made) == 1
-    prepared(load(file, Reading(size=(16, 16))))
+    prepare(load(file, Reading(size=(16, 16))))
     assert len(made) == 2, "other settings"
-    prepared(load(file, Reading(skip_bad=True)))
+    prepare(load(file, Reading(skip_bad=True)))
     assert len(made) == 2, "bad samples are known, whatever is done about them"
     copy = file.with_name("copy.npz")
     copy.write_bytes(file.read_bytes())
-    prepared(load(copy))
+    prepare(load(copy))
     assert len(made) == 2, "the same content under another name"
     np.savez_compressed(file, image=2 * IMAGES, subject=np.repeat(np.arange(6), 4))
-    data = prepared(load(file))
+    data = prepare(load(file))
     assert len(made) == 3, "another content under the same name"
     np.testing.assert_array_equal(data[5].image[0], 2 * IMAGES[5])
 
@@ -169,11 +169,11 @@ def test_a_copy_is_called_by_its_own_name(tmp_path):
     for name in ("first.npy", "second.npy"):
         np.save(tmp_path / name, images)
         with pytest.raises(InputError, match=f"{name}, slice 3 is zero everywhere: leave it out"):
-            prepared(load(tmp_path / name))
+            prepare(load(tmp_path / name))
 
 
 def test_the_cache_may_be_cleared_while_it_is_used(file):
-    data = prepared(load(file))
+    data = prepare(load(file))
     np.testing.assert_array_equal(data[3].image[0], IMAGES[3])
     cache.clear()
     np.testing.assert_array_equal(data[7].image[0], IMAGES[7])
@@ -184,13 +184,13 @@ def test_only_the_part_that_is_used_is_made_ready(tmp_path, monkeypatch):
         np.save(tmp_path / f"s{index}.npy", IMAGES[2 * index : 2 * index + 2])
     made = count_reads(monkeypatch)
     part, _ = choose_part(load(tmp_path), "test", "test")
-    prepared(part)
+    prepare(part)
     assert len(made) == 2
 
 
 @pytest.mark.parametrize("damage", ["truncated", "removed", "garbled"])
 def test_a_damaged_entry_is_made_again(file, damage):
-    prepared(load(file))
+    prepare(load(file))
     (images,) = Path(os.environ["PROMASK_CACHE"]).rglob("images")
     about = images.with_name("about.json")
     if damage == "truncated":
@@ -199,7 +199,7 @@ def test_a_damaged_entry_is_made_again(file, damage):
         images.unlink()
     else:
         about.write_text("{")
-    data = prepared(load(file))
+    data = prepare(load(file))
     np.testing.assert_array_equal(data[3].image[0], IMAGES[3])
 
 
@@ -213,7 +213,7 @@ def test_without_any_place_to_write_there_is_one_sentence(file, monkeypatch, tmp
     monkeypatch.setenv(cache.SUBSTITUTE, str(tmp_path / "temporary"))
     monkeypatch.setattr(cache.ColumnWriter, "append", no_room)
     with pytest.raises(InputError, match="No space left on device, and there is no room for temporary files"):
-        prepared(load(file))
+        prepare(load(file))
     assert not list((tmp_path / "temporary" / "samples").iterdir()), "nothing is left behind"
 
 
@@ -223,7 +223,7 @@ def test_stale_leftovers_are_removed(file):
     for folder in (leftover, fresh):
         folder.mkdir(parents=True)
     os.utime(leftover, (0, 0))
-    prepared(load(file))
+    prepare(load(file))
     assert not leftover.exists()
     assert fresh.exists(), "it may be another process's"
     assert cache.size_on_disk() > IMAGES.nbytes
@@ -233,9 +233,10 @@ def test_stale_leftovers_are_removed(file):
 
 READ = """
 import sys
-from promask.data.sources import load, prepared
+from promask.data.file_set import prepare
+from promask.data.sources import load
 print("begins", flush=True)
-data = prepared(load(sys.argv[1]))
+data = prepare(load(sys.argv[1]))
 print(float(sum(data[index].image.double().sum() for index in range(len(data)))))
 """
 
@@ -276,7 +277,7 @@ def test_two_processes_and_a_kill(tmp_path):
 
 
 def test_clearing_leaves_what_is_not_ours(file):
-    prepared(load(file))
+    prepare(load(file))
     precious = Path(os.environ["PROMASK_CACHE"]) / "samples" / "ab" / "mine.txt"
     precious.parent.mkdir(exist_ok=True)
     precious.write_text("keep me")
@@ -289,8 +290,8 @@ def test_an_empty_digest_is_none(tmp_path):
     """Power that fails may leave an empty file behind; it must not make all files alike."""
     for name, images in (("a.npy", IMAGES), ("b.npy", 2 * IMAGES)):
         np.save(tmp_path / name, images)
-        prepared(load(tmp_path / name))
+        prepare(load(tmp_path / name))
     for digest in (Path(os.environ["PROMASK_CACHE"]) / "digests").iterdir():
         digest.write_text("")
     for name, images in (("a.npy", IMAGES), ("b.npy", 2 * IMAGES)):
-        np.testing.assert_array_equal(prepared(load(tmp_path / name))[2].image[0], images[2])
+        np.testing.assert_array_equal(prepare(load(tmp_path / name))[2].image[0], images[2])

@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 from pydicom.uid import MRImageStorage, generate_uid
 
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.errors import InputError
@@ -43,7 +43,7 @@ KSPACE = transform(COMPLEX)
 
 
 def read(path, **settings):
-    return prepared(load(path, Reading(**settings)))
+    return prepare(load(path, Reading(**settings)))
 
 
 def images_of(data):

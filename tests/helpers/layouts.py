@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
@@ -54,7 +54,7 @@ def upright(path):
 def refusal(data, **reading):
     """What is said when the data are read: one sentence."""
     with pytest.raises(InputError) as error:
-        prepared(load(data, Reading(**reading)))
+        prepare(load(data, Reading(**reading)))
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 600
     return str(error.value)

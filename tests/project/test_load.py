@@ -67,15 +67,15 @@ class Counted:
 def test_few_of_many_images_are_there_at_once(streamed, monkeypatch):
     """The batches that wait, one that is being read, and one that is worked on; each image once in a round."""
     alive, most = weakref.WeakSet(), []
-    usual = batches.acquired
+    usual = batches.collate
 
-    def noted(samples, recon):
-        found = usual(samples, recon)
-        alive.add(found.images)
+    def noted(samples, with_maps):
+        found = usual(samples, with_maps)
+        alive.add(found[0])
         most.append(len(alive))
         return found
 
-    monkeypatch.setattr(batches, "acquired", noted)
+    monkeypatch.setattr(batches, "collate", noted)
     data = Counted(320)
     samples = Samples(load(data), torch.device("cpu"))
     data.asked.clear()
@@ -200,7 +200,7 @@ def test_a_dataset_may_name_its_groups(limit, monkeypatch):
     assert list(data.groups) == ["1", "1", "2", "2", "3", "3"]
     run = learn(Slices(list(IMAGES), groups=SUBJECTS), 4, steps=3)
     assert (run.record.data.part, run.record.data.groups) == ("train", 5)
-    with pytest.raises(InputError, match="the Slices has 12 items, but tells 11 groups"):
+    with pytest.raises(InputError, match="the Slices has 12 items, but 11 groups"):
         _ = load(Slices(list(IMAGES), groups=SUBJECTS[1:])).groups
 
 

@@ -47,8 +47,8 @@ def test_settings_for_networks():
         ({"finetune": True, "network": "u", "loss": "mse"}, "finetune needs a network"),
         ({"finetune": True, "network": "u", "members": 2}, "finetune needs a network, and a single member"),
         ({"task": "segmentation", "loss": "mse"}, "The loss 'mse' has no segmentation in it"),
-        ({"task": "registration"}, "task must be reconstruction or segmentation"),
-        ({"network": "u", "network_rate": 0}, "network_rate must be a positive number"),
+        ({"task": "registration"}, "`task` must be reconstruction or segmentation"),
+        ({"network": "u", "network_rate": 0}, "`network_rate` must be a positive number"),
         ({"network": "u", "learner": "guess"}, "Unknown learner 'guess'"),
     ],
 )

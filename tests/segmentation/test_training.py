@@ -324,7 +324,7 @@ def test_recipes():
         ({"epochs": 0}, "epochs must be a whole number of at least 1, but is 0"),
         ({"seed": -1}, "seed must be a whole number from 0 to 4294967295, but is -1"),
         ({"seed": 2**32}, "seed must be"),
-        ({"size": 3.5}, "size must be"),
+        ({"size": 3.5}, "`size` must be"),
     ],
 )
 def test_bad_settings(settings, words):

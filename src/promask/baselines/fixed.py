@@ -5,7 +5,7 @@ import math
 import torch
 
 from promask.baselines.problem import CENTRE_SHARE, BaselineProblem
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.operators.fourier import centred, space_axes, spectrum
 from promask.types import UnitMask
 
@@ -20,7 +20,7 @@ def energy(problem: BaselineProblem) -> UnitMask:
 
     For zero-filling and the complex squared error, Parseval's theorem makes this the best mask there is.
     """
-    data, pattern = prepared(problem.data), problem.pattern
+    data, pattern = prepare(problem.data), problem.pattern
     dimensions = len(pattern.shape)
     total = torch.zeros(pattern.shape, dtype=torch.float64)
     for index in range(len(data)):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from promask.baselines.problem import BaselineProblem
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.errors import InputError
 from promask.losses.image import LOSSES, ImageLoss
 from promask.operators.fourier import centred, fft_order, magnitude
@@ -66,7 +66,7 @@ def loupe(problem: BaselineProblem) -> UnitMask:
         )
     probabilities = Probabilities(problem)
     if 0 < probabilities.share < 1:
-        samples = Samples(prepared(problem.data), torch.device("cpu"))
+        samples = Samples(prepare(problem.data), torch.device("cpu"))
         train(probabilities, samples, problem, problem.task)
     return problem.best(centred(probabilities().detach(), len(problem.pattern.free)))
 

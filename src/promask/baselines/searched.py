@@ -11,7 +11,7 @@ import torch
 
 from promask.baselines.fixed import energy
 from promask.baselines.problem import BaselineProblem
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.sample_sets import Subset
 from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
@@ -53,7 +53,7 @@ class MaskLoss:
     @staticmethod
     def of(problem: BaselineProblem, most: int) -> "MaskLoss":
         """For at most so many samples of a problem, at equal distances."""
-        data = prepared(problem.data)
+        data = prepare(problem.data)
         affordable = most * REFERENCE_SIZE // math.prod(data.shape)
         count = min(len(data), most, max(FEWEST_IMAGES, affordable))
         chosen = Subset(data, [index * len(data) // count for index in range(count)])

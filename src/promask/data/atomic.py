@@ -22,31 +22,29 @@ from promask.errors import InputError
 Array = npt.NDArray[Any]
 NUMBERS = "buifc"
 """The kinds of NumPy types that hold numbers."""
-
-
 REPLACED = ".replaced"
-"""Added to the name of a folder whose place another one is about to take."""
+"""Added to the name of a folder that another one is about to replace."""
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write a file to; it becomes `path` if nothing goes wrong.
+def replace_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write a file to; it is renamed to `path` if nothing goes wrong.
 
-    It is on the disk before it has its name: if the power fails, there is the old file or the new one.
+    It is flushed to disk before it is renamed: after a power failure there is the old file or the new one.
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         yield temporary
-        on_disk(temporary)
+        flush_to_disk(temporary)
         temporary.replace(path)
-        on_disk(path.parent)
+        flush_to_disk(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def on_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Wait until a file, or the list of names in a folder, is on the disk."""
-    if path.is_dir() and os.name == "nt":  # where folders cannot be asked for it
+    if path.is_dir() and os.name == "nt":  # where folders cannot be flushed
         return
     opened = os.open(path, os.O_RDONLY)
     try:
@@ -56,10 +54,10 @@ def on_disk(path: Path) -> None:
 
 
 @contextmanager
-def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder`, which takes its place if nothing goes wrong.
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside `folder`, which replaces it if nothing goes wrong.
 
-    There is a moment in which neither has the name: whoever is killed then leaves it to `recovered`.
+    For a moment neither has the name: if the process is killed then, `recover_folder` restores it.
     """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +66,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        on_disk(temporary)
+        flush_to_disk(temporary)
         if folder.exists():
             folder.rename(replaced)
         temporary.rename(folder)
@@ -77,26 +75,25 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         if replaced.exists() and not folder.exists():
             replaced.rename(folder)
         raise
-    on_disk(folder.parent)
+    flush_to_disk(folder.parent)
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def recovered(folder: Path) -> None:
-    """Finish what a process left that was killed while it wrote `folder`: the new one takes its place, or the old.
+def recover_folder(folder: Path) -> None:
+    """Repair what a process left that was killed while it wrote `folder`: the new folder is there, or the old one.
 
-    Temporary files and folders of such a process go. To be called when it is certain that it is no longer at work.
+    Its temporary files and folders are removed. Call this only when that process is certain to have ended.
     """
     folder = folder.resolve()
     if not folder.parent.is_dir():
         return
-    ours = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{32}}")
-    temporaries = [path for path in folder.parent.iterdir() if ours.fullmatch(path.name)]
-    replaced = [path for path in folder.parent.iterdir() if ours.fullmatch(path.name.removesuffix(REPLACED))]
-    for old in replaced:
-        if old not in temporaries and not folder.exists():
+    ours = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{32}}({re.escape(REPLACED)})?")
+    left = [path for path in folder.parent.iterdir() if ours.fullmatch(path.name)]
+    for old in left:
+        if old.name.endswith(REPLACED) and not folder.exists():
             new = old.with_name(old.name.removesuffix(REPLACED))
             (new if new.exists() else old).rename(folder)
-    for path in (*temporaries, *replaced):
+    for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
     if folder.is_dir():
@@ -105,24 +102,24 @@ def recovered(folder: Path) -> None:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file has a name of `replacing`."""
+    """Whether a file has a temporary name of `replace_file`."""
     return re.fullmatch(r"\..+\.[0-9a-f]{32}", name) is not None
 
 
 def save_array(path: Path, array: torch.Tensor) -> None:
     """Write a .npy file."""
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with replace_file(path) as temporary, temporary.open("wb") as file:
         np.save(file, array.numpy())
 
 
 def save_text(path: Path, text: str) -> None:
     """Write a text file in UTF-8."""
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a place that cannot be written to, before any work is done; found out by trying."""
+    """Refuse a place that cannot be written to, by trying, before any work is done."""
     existing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     try:
         with tempfile.TemporaryDirectory(dir=existing):
@@ -132,25 +129,15 @@ def check_writable(folder: Path) -> None:
 
 
 NUMPY_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-    EOFError,
-    LookupError,
-    SyntaxError,
-    ValueError,
-    TypeError,
-    NotImplementedError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, EOFError, LookupError, SyntaxError, ValueError),
+    *(TypeError, RuntimeError, OverflowError, MemoryError),
 )
 """What NumPy and zipfile raise when a file is broken, or holds pickled objects, which are never read."""
 
 
 @contextmanager
-def numpy_file(path: Path) -> Iterator[None]:
-    """Whatever a broken NumPy file makes the libraries say, as one sentence."""
+def explain_numpy_errors(path: Path) -> Iterator[None]:
+    """Turn whatever NumPy and zipfile raise for a broken file into one sentence."""
     try:
         yield
     except InputError:
@@ -165,7 +152,7 @@ def numpy_file(path: Path) -> Iterator[None]:
 
 def read_array(path: Path, kinds: str, what: str) -> torch.Tensor:
     """The numbers of a .npy file; `kinds` are the letters of the NumPy types allowed, `what` names the content."""
-    with numpy_file(path), path.open("rb") as file:
+    with explain_numpy_errors(path), path.open("rb") as file:
         content = np.load(file, allow_pickle=False)
     if not isinstance(content, np.ndarray) or content.dtype.kind not in kinds:
         raise InputError(f"{path} does not hold {what}.")

@@ -1,7 +1,7 @@
-"""Samples that are ready, on disk: keyed by what the files hold and by how they were read.
+"""Prepared samples on disk, keyed by the content of the files and by how they were read.
 
-Everything is made under a temporary name and renamed: whoever looks finds an entry whole or not at all, however
-many processes work on it, and one that was killed leaves nothing but a temporary folder, which goes after a day.
+Everything is written under a temporary name and renamed: an entry is there as a whole or not at all, however many
+processes work on it. A process that is killed leaves only a temporary folder, which is removed after a day.
 """
 
 import atexit
@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from promask.data.atomic import replacing
+from promask.data.atomic import replace_file
 from promask.errors import InputError, InputWarning
 
 STALE = 24 * 3600
-"""Seconds after which a temporary folder belongs to no one."""
+"""Seconds after which a temporary folder is taken to be left over."""
 TEMPORARY = "unfinished-"
 SUBSTITUTE = "PROMASK_SUBSTITUTE"
-"""Names, in the environment, a temporary folder in place of the cache; processes that we start have it as well."""
+"""The environment variable of a temporary folder in place of the cache; processes that we start inherit it."""
 _lock = threading.Lock()
 KEY = re.compile(r"[0-9a-f]{64}")
 """The names of entries and of digests."""
@@ -53,7 +53,7 @@ class Column:
 
     @property
     def rows(self) -> float:
-        """How many there are."""
+        """The number of arrays; not whole if the file is damaged."""
         return self.file.stat().st_size / self.row_bytes
 
     def __getitem__(self, row: int) -> torch.Tensor:
@@ -66,17 +66,17 @@ class Column:
 
 
 class ColumnWriter:
-    """Writes a column, whose shape and type are those of the first array."""
+    """Writes a column with the shape and type of the first array."""
 
     def __init__(self, file: Path) -> None:
-        self.path, self.file = file, file.open("wb")
+        self.file = file.open("wb")
         self.about: dict[str, Any] = {}
 
     def __enter__(self) -> "ColumnWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Make sure that all of it is on the disk; the file is closed even if there is no room for the rest."""
+        """Flush everything to disk; the file is closed even if the disk is full."""
         try:
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -91,32 +91,38 @@ class ColumnWriter:
 
 
 Write = Callable[[Path], dict[str, Any]]
-"""Fills a folder, and returns what is to be known of it."""
+"""Fills a folder, and returns its description."""
 Fits = Callable[[Path, dict[str, Any]], bool]
-"""Whether a folder, and what is said to be known of it, are what they should be."""
+"""Whether a folder and its description are as expected."""
 
 
-def entry(key: str, write: Write, fits: Fits) -> tuple[Path, dict[str, Any]]:
-    """The folder of a key, and what is known of it; made by `write` if it is not there, or damaged.
+def find_or_write(key: str, write: Write, fits: Fits) -> tuple[Path, dict[str, Any]]:
+    """The folder of a key, and its description; made by `write` if it is missing or damaged.
 
-    If the cache is full or must not be written to, it is made in a folder that takes its place for the time being.
+    If the cache is full or read-only, the folder is made in a temporary substitute of the cache.
     """
-    substitute = os.environ.get(SUBSTITUTE)
-    for root in (cache_folder(), *([Path(substitute)] if substitute else ())):
-        folder = root / "samples" / key[:2] / key
+    place = Path("samples", key[:2], key)
+    folders = [cache_folder() / place]
+    if SUBSTITUTE in os.environ:
+        folders.append(Path(os.environ[SUBSTITUTE]) / place)
+    for folder in folders:
         known = _read(folder, fits)
         if known is not None:
             return folder, known
     try:
         return folder, _make(folder, write, fits)
     except OSError as error:
-        if substitute:
-            raise _no_place(error) from error
-        folder = _substitute(error) / "samples" / key[:2] / key
-    try:
-        return folder, _make(folder, write, fits)
-    except OSError as error:
-        raise _no_place(error) from error
+        reason = f"Cannot keep prepared samples in {cache_folder()}: {error.strerror or error}"
+        try:
+            if len(folders) > 1:
+                raise
+            folder = _substitute(reason) / place
+            return folder, _make(folder, write, fits)
+        except OSError as last:
+            raise InputError(
+                f"{reason}, and there is no room for temporary files either; free some space there, or choose "
+                f"another folder with the environment variable PROMASK_CACHE."
+            ) from last
 
 
 def content_key(files: Sequence[Path], settings: Any) -> str:
@@ -132,14 +138,14 @@ def size_on_disk() -> int:
 
 
 def clear() -> None:
-    """Remove what promask keeps in the cache; what is in use elsewhere is made again when it is needed."""
+    """Empty the cache; what another process still uses is made again when it needs it."""
     samples, digests = cache_folder() / "samples", cache_folder() / "digests"
     for path in [*samples.glob("??/*"), *digests.glob("*")]:
         if KEY.fullmatch(path.name) and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         elif KEY.fullmatch(path.name):
             path.unlink(missing_ok=True)
-    _remove_stale(samples)  # what is not stale is being made
+    _remove_stale(samples)  # others are being written
 
 
 def _read(folder: Path, fits: Fits) -> dict[str, Any] | None:
@@ -166,34 +172,20 @@ def _make(folder: Path, write: Write, fits: Fits) -> dict[str, Any]:
     return about
 
 
-def _substitute(error: OSError) -> Path:
-    """A temporary folder in place of the cache, for this process and those that it starts; a warning says so."""
+def _substitute(reason: str) -> Path:
+    """A temporary folder in place of the cache, for this process and those that it starts; warns of it."""
     with _lock:
         if SUBSTITUTE not in os.environ:
-            try:
-                place = tempfile.mkdtemp(prefix="promask-")
-            except OSError as without:
-                raise _no_place(error) from without
+            place = tempfile.mkdtemp(prefix="promask-")
             atexit.register(shutil.rmtree, place, ignore_errors=True)
             os.environ[SUBSTITUTE] = place
             warnings.warn(
-                f"{_reason(error)}; they are in {place} until this ends, and will be made again next time: make "
-                f"room, or choose another folder with the environment variable PROMASK_CACHE.",
+                f"{reason}; they are kept in {place} until this process ends, and must be made again next time: "
+                f"free some space, or choose another folder with the environment variable PROMASK_CACHE.",
                 InputWarning,
                 stacklevel=2,
             )
         return Path(os.environ[SUBSTITUTE])
-
-
-def _no_place(error: OSError) -> InputError:
-    return InputError(
-        f"{_reason(error)}, and there is no room for temporary files either; make room there, or choose another "
-        f"folder with the environment variable PROMASK_CACHE."
-    )
-
-
-def _reason(error: OSError) -> str:
-    return f"Cannot keep prepared samples in {cache_folder()}: {error.strerror or error}"
 
 
 def _replace(temporary: Path, folder: Path, fits: Fits) -> None:
@@ -218,7 +210,7 @@ def _remove_stale(parent: Path) -> None:
 
 
 def _digest(file: Path) -> str:
-    """The hash of the content; computed once for each path, size and time of the last change."""
+    """The hash of the content, computed once for each path, size and time of change."""
     state = file.stat()
     stamp = f"{file.resolve()}|{state.st_size}|{state.st_mtime_ns}|{state.st_ctime_ns}|{state.st_ino}"
     known = cache_folder() / "digests" / hashlib.sha256(stamp.encode()).hexdigest()
@@ -230,6 +222,6 @@ def _digest(file: Path) -> str:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     with suppress(OSError):  # it is computed again next time
         known.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(known) as temporary:
+        with replace_file(known) as temporary:
             temporary.write_text(digest, encoding="ascii")
     return digest

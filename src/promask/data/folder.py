@@ -1,4 +1,4 @@
-"""A folder of files: each is read as by itself, and their places tell the subjects."""
+"""A folder of files: each is read as it would be alone, and its place tells the subject."""
 
 import dataclasses
 import os
@@ -11,56 +11,54 @@ from pathlib import Path
 from promask.data.readers.dicom import dicom_series, is_dicom
 from promask.data.readers.nifti import is_label, split_name
 from promask.data.reading import Reading
-from promask.data.stack import Describe, Stack
+from promask.data.sample_file import ReadHeader, SampleFile
 from promask.errors import InputError, InputWarning
 
-FileReader = Callable[[Path, Reading], Stack]
+FileReader = Callable[[Path, Reading], SampleFile]
 PART_FOLDERS = {"train": False, "training": False} | dict.fromkeys(("val", "validation", "test", "testing"), True)
-"""Folders of these names, if there is nothing beside them, tell what is held out."""
+"""Folders of these names, if there are no others beside them, tell which samples are held out."""
 BIDS_SUBJECT = re.compile(r"sub-[A-Za-z0-9]+")
 
 
-def read_folder(root: Path, reading: Reading, readers: Mapping[str, FileReader]) -> list[Describe]:
-    """All files below a folder that promask reads; files of labels go with their images."""
-    files = [path for path in _files(root) if not _of_labels(path.relative_to(root))]
-    slices = [path for path in files if is_dicom(path)]
-    images: list[tuple[Path, Describe]] = [
+def read_folder(root: Path, reading: Reading, readers: Mapping[str, FileReader]) -> list[ReadHeader]:
+    """The headers of all files below a folder that promask reads; files of labels belong to those of images."""
+    paths = [path for path in _files(root) if not _holds_labels(path.relative_to(root))]
+    slices = [path for path in paths if is_dicom(path)]
+    headers: list[tuple[Path, ReadHeader]] = [
         (path, partial(readers[split_name(path)[1].lower()], path, reading))
-        for path in files
+        for path in paths
         if split_name(path)[1].lower() in readers and not is_dicom(path)
     ]
-    in_parts = _are_parts([*(path for path, _ in images), *slices], root)
+    in_parts = _are_parts([*(path for path, _ in headers), *slices], root)
+    series_of = [slices]
     if in_parts:  # a series is not joined across the parts
-        by_part = [[path for path in slices if _part(path, root) == part] for part in PART_FOLDERS]
-    else:
-        by_part = [slices]
-    stacks = [*images, *(series for paths in by_part for series in dicom_series(paths, reading))]
-    if not stacks:
-        endings = ", ".join(readers)
-        raise InputError(f"{root} holds no file that promask reads ({endings}, or DICOM).")
-    places = [path.relative_to(root) for path, _ in stacks]
-    if not in_parts:
-        subjects = subject_names(places)
-        return [
-            partial(_placed, describe, subject, None)
-            for (_, describe), subject in zip(stacks, subjects, strict=True)
+        series_of = [[path for path in slices if _part(path, root) == part] for part in PART_FOLDERS]
+    headers += [series for paths in series_of for series in dicom_series(paths, reading)]
+    if not headers:
+        raise InputError(f"{root} holds no file that promask reads ({', '.join(readers)}, or DICOM).")
+    places = [path.relative_to(root) for path, _ in headers]
+    held_out: list[bool | None] = [None] * len(headers)
+    if in_parts:
+        parts = [_part(path, root) for path, _ in headers]
+        held_out = [PART_FOLDERS[part] for part in parts]
+        below = subject_names([Path(*place.parts[1:]) for place in places])
+        # Numbers may begin anew in each part; names of BIDS do not.
+        subjects = [
+            name if BIDS_SUBJECT.fullmatch(name) else f"{part}/{name}"
+            for part, name in zip(parts, below, strict=True)
         ]
-    below = subject_names([Path(*place.parts[1:]) for place in places])
-    parts = [_part(path, root) for path, _ in stacks]
-    # Numbers may begin anew in each part; names of BIDS do not.
-    subjects = [
-        name if BIDS_SUBJECT.fullmatch(name) else f"{part}/{name}" for part, name in zip(parts, below, strict=True)
-    ]
+    else:
+        subjects = subject_names(places)
     return [
-        partial(_placed, describe, subject, PART_FOLDERS[part])
-        for (_, describe), subject, part in zip(stacks, subjects, parts, strict=True)
+        partial(_read_with_subject, read_header, subject, is_held_out)
+        for (_, read_header), subject, is_held_out in zip(headers, subjects, held_out, strict=True)
     ]
 
 
 def subject_names(places: Sequence[Path]) -> list[str]:
-    """The subject of each file: BIDS' sub-X, the folder that it lies in, or what comes before _ in its name.
+    """The subject of each file: BIDS' sub-X, the folder that it lies in, or its name up to the first _.
 
-    Folders that all files share tell nothing.
+    Folders that all files share are ignored.
 
     >>> subject_names([Path("a_1.npy"), Path("a_2.npy"), Path("b_1.npy")])
     ['a', 'a', 'b']
@@ -78,14 +76,14 @@ def subject_names(places: Sequence[Path]) -> list[str]:
     stems = [split_name(place)[0] for place in places]
     alone = [stem for stem, folder in zip(stems, folders, strict=True) if not folder]
     tells = len({stem.partition("_")[0] for stem in alone}) > 1
-    _doubt_folders(folders, [Path(*place.parts[1:]) for place in places])
+    _warn_of_folders(folders, [Path(*place.parts[1:]) for place in places])
     return [
         folder or (stem.partition("_")[0] if tells else stem) for folder, stem in zip(folders, stems, strict=True)
     ]
 
 
-def _doubt_folders(folders: Sequence[str], names: Sequence[Path]) -> None:
-    """Say so if folders may be something else than subjects: few of them, and the same names in each."""
+def _warn_of_folders(folders: Sequence[str], names: Sequence[Path]) -> None:
+    """Warn if folders are perhaps not subjects: few of them, with the same names in each."""
     known = sorted(set(folders) - {""})
     if 1 < len(known) < len(set(names)) < len(names):
         warnings.warn(
@@ -96,14 +94,14 @@ def _doubt_folders(folders: Sequence[str], names: Sequence[Path]) -> None:
         )
 
 
-def _placed(describe: Describe, subject: str, held_out: bool | None) -> Stack:
-    stack = describe()
-    subjects = stack.subjects if stack.subjects is not None else [subject] * len(stack.numbers)
-    return dataclasses.replace(stack, subjects=subjects, held_out=held_out)
+def _read_with_subject(read_header: ReadHeader, subject: str, held_out: bool | None) -> SampleFile:
+    file = read_header()
+    subjects = file.subjects if file.subjects is not None else [subject] * len(file.numbers)
+    return dataclasses.replace(file, subjects=subjects, held_out=held_out)
 
 
-def _of_labels(place: Path) -> bool:
-    """Whether a file holds labels by its name, or lies among labels or what BIDS keeps of earlier work."""
+def _holds_labels(place: Path) -> bool:
+    """Whether a file holds labels by its name or folder, or lies among the derivatives of BIDS."""
     folders = [part.lower() for part in place.parts[:-1]]
     return is_label(place) or any(part.startswith("labels") or part == "derivatives" for part in folders)
 
@@ -115,7 +113,7 @@ def _are_parts(paths: Sequence[Path], root: Path) -> bool:
         return True
     if {PART_FOLDERS[part] for part in found & set(PART_FOLDERS)} == {True, False}:
         other = next(path for path in paths if _part(path, root) not in PART_FOLDERS)
-        raise InputError(f"{root} has folders for learning and testing, but {other} lies beside them: move it.")
+        raise InputError(f"{root} has folders for training and testing, but {other} lies beside them: move it.")
     return False
 
 
@@ -128,8 +126,10 @@ def _files(root: Path) -> Iterator[Path]:
     seen = set()
     for folder, inner, names in os.walk(root, followlinks=True):
         true_folder = Path(folder).resolve()
-        inner[:] = sorted(name for name in inner if not name.startswith(".")) if true_folder not in seen else []
-        if true_folder not in seen:
-            paths = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
-            yield from (path for path in paths if path.is_file())
+        if true_folder in seen:
+            inner.clear()
+            continue
         seen.add(true_folder)
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        paths = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+        yield from (path for path in paths if path.is_file())

@@ -1,90 +1,146 @@
-"""Samples in memory, taken as a user of files would have them.
-
-Some samples as a reconstruction takes them.
-"""
+"""From values in a file or array to images in single precision, and from samples to a batch."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from promask.data.atomic import NUMBERS, Array, as_tensor
 from promask.data.reading import Reading
-from promask.data.sample_sets import ArraySet
-from promask.data.sensitivities import maps_of_file
-from promask.data.simulate import scanned_shape
-from promask.data.stack import fitted
+from promask.data.sample_file import SampleFile
 from promask.errors import InputError
+from promask.operators.fourier import space_axes, to_image, to_kspace
 from promask.recon.base import Reconstruction
-from promask.types import AnyArray, CoilImages, Maps, Sample, SampleSet
+from promask.types import AnyArray, CoilImages, Maps, Sample, SampleSet, central, central_slices
+
+Collated = tuple[CoilImages, CoilImages, Maps | None]
+"""Images of all coils, the same without noise, and coil sensitivities if they are used."""
 
 
-def adapted(data: ArraySet, reading: Reading) -> ArraySet:
-    """The slices that were asked for, at the size that was asked for, with the coil maps of a file."""
-    chosen = list(reading.chosen(len(data)))
-    size = reading.wanted_size(data.shape[1:])
-    if not chosen:
-        raise InputError(f"{data.name} holds no slices to take.")
-
-    def taken(values: torch.Tensor) -> torch.Tensor:
-        return fitted(values if len(chosen) == len(data) else values[chosen], size)
-
-    images, clean, maps = data.images, data.clean, data.maps
+def prepare_image(values: Array, file: SampleFile, reading: Reading) -> torch.Tensor:
+    """The image of a sample, (channel, *space), in single precision."""
+    if values.dtype.kind not in NUMBERS:
+        raise InputError(f"{file.name} holds {values.dtype} values, but numbers are expected.")
+    image = as_tensor(values)
+    image = image.to(torch.complex64 if image.is_complex() else torch.float32)
+    extent = file.geometry.extent
+    if file.holds_kspace:
+        if not image.is_complex():
+            raise InputError(f"The k-space of {file.name} is not complex.")
+        image = to_image(clear_padding(image, extent), space_axes(image.ndim - 1))
     if reading.kspace == "emulated":
-        images, clean, maps = images.abs(), None if clean is None else clean.abs(), None
-    if maps is not None:
-        maps = taken(maps) if maps.ndim == images.ndim else fitted(maps, size)
-    shape = scanned_shape((images.shape[1], *size), reading, data.name)
-    given = maps_of_file(reading, data.name, shape, [data.shape[1:]], [chosen])
-    if given is not None:
-        maps = given[0] if given.rows is None else torch.stack([given[index] for index in range(len(chosen))])
-    return replace(
-        data,
-        images=taken(images),
-        labels=None if data.labels is None else taken(data.labels),
-        subjects=None if data.subjects is None else [data.subjects[index] for index in chosen],
-        unlabelled=None if data.unlabelled is None else [data.unlabelled[index] for index in chosen],
-        maps=maps,
-        clean=None if clean is None else taken(clean),
-        reading=reading,
+        image = file.geometry.crop(image)
+        image = torch.linalg.vector_norm(image, dim=0, keepdim=True) if file.holds_kspace else image.abs()
+    size = reading.final_size(tuple(image.shape[1:]))
+    resized = crop_or_pad(image, size)
+    if resized is image or not extent or reading.kspace == "emulated":
+        return resized
+    # A smaller image has a coarser k-space, into whose padding some signal leaks.
+    return remove_unmeasured(resized, file.prepared_layout(reading)[1].extent)
+
+
+def prepare_label(label: Array, file: SampleFile, reading: Reading) -> torch.Tensor:
+    """The label of a sample, (*space), as whole numbers."""
+    if label.shape != file.shape[1:]:
+        raise InputError(
+            f"The labels of {file.name} have shape {list(label.shape)}, but its images have shape "
+            f"{list(file.shape[1:])}."
+        )
+    if not is_whole(label) or (np.abs(label.astype(np.float64)) > np.iinfo(np.int32).max).any():
+        raise InputError(f"The labels of {file.name} must be whole numbers.")
+    tensor = as_tensor(label.astype(np.int32))
+    if reading.kspace == "emulated":
+        tensor = file.geometry.crop(tensor)
+    return crop_or_pad(tensor, reading.final_size(tuple(tensor.shape)))
+
+
+def is_whole(values: Array) -> bool:
+    """Whether all values are whole numbers, whatever their type."""
+    return values.dtype.kind in "buif" and bool((values == np.round(values.astype(np.float64))).all())
+
+
+def crop_or_pad(image: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """Crop, or pad with zeros, the last axes to this size around their centre.
+
+    >>> crop_or_pad(torch.tensor([1, 2, 3]), [6])
+    tensor([0, 0, 1, 2, 3, 0])
+    """
+    space = image.shape[image.ndim - len(size) :]
+    if tuple(space) == tuple(size):
+        return image
+    kept = [min(n, wanted) for n, wanted in zip(space, size, strict=True)]
+    result = image.new_zeros(*image.shape[: image.ndim - len(size)], *size)
+    where: tuple[Any, ...] = (..., *central_slices(size, kept))
+    result[where] = central(image, kept)
+    return result
+
+
+def clear_padding(kspace: torch.Tensor, extent: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """K-space with zeros outside of the extent that was measured; all of it was if there is no extent."""
+    if not extent:
+        return kspace
+    result = torch.zeros_like(kspace)
+    inside: tuple[Any, ...] = (..., *(slice(*ends) for ends in extent))
+    result[inside] = kspace[inside]
+    return result
+
+
+def remove_unmeasured(image: torch.Tensor, extent: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """The image, (channel, *space), without its signal in the padding of k-space, which is never measured."""
+    if not extent:
+        return image
+    axes = space_axes(image.ndim - 1)
+    return to_image(clear_padding(to_kspace(image, axes), extent), axes)
+
+
+def describe_flaw(image: torch.Tensor) -> str | None:
+    """What makes an image unfit to learn from, in words; None if it is fit."""
+    if not torch.isfinite(image).all():
+        return "holds NaN or infinite values"
+    smallest, largest = image.abs().aminmax()
+    if smallest == 0 and largest == 0:
+        return "is zero everywhere"
+    if smallest == largest:
+        return "has the same value everywhere, so there is no image to learn from"
+    return None
+
+
+def describe_off_centre(kspace: Array) -> str | None:
+    """Why k-space, (channel, *space), is perhaps not centred, in words; None if it seems to be."""
+    strength = np.abs(kspace).sum(0)
+    peak = [int(place) for place in np.unravel_index(strength.argmax(), strength.shape)]
+    if all(abs(place - n // 2) <= max(1, n // 8) for place, n in zip(peak, strength.shape, strict=True)):
+        return None
+    return (
+        f"has its largest value at {peak} of {list(strength.shape)}, far from the middle: if it is not centred, "
+        f"shift it with numpy.fft.fftshift; if it holds images, set `holds` to image."
     )
 
 
-@dataclass(frozen=True)
-class Acquired:
-    """Fully sampled images of all coils, the same without noise, and the maps of the coils if they are of use."""
-
-    images: CoilImages
-    clean: CoilImages
-    maps: Maps | None
-
-
-def acquired(samples: Sequence[Sample], recon: Reconstruction) -> Acquired:
-    """What there is of some samples; maps that all of them share come once."""
-    images = stacked(sample.image for sample in samples)
-    clean = images
+def collate(samples: Sequence[Sample], with_maps: bool) -> Collated:
+    """Put samples together as a batch; sensitivities that all of them share come once."""
+    images = clean = stack_arrays(sample.image for sample in samples)
     if any(sample.clean is not None for sample in samples):
-        clean = stacked(sample.image if sample.clean is None else sample.clean for sample in samples)
-    return Acquired(images, clean, _maps(samples) if recon.uses_maps else None)
+        clean = stack_arrays(sample.image if sample.clean is None else sample.clean for sample in samples)
+    known = [sample.maps for sample in samples if with_maps and sample.maps is not None]
+    if not known:
+        return images, clean, None
+    if len(known) < len(samples):
+        without = next(sample.name for sample in samples if sample.maps is None)
+        raise InputError(
+            f"{without} has no coil sensitivities, but others have: give those of all samples, or of none."
+        )
+    return images, clean, stack_arrays(known[:1] if all(each is known[0] for each in known) else known)
 
 
-def stacked(arrays: Iterable[AnyArray]) -> torch.Tensor:
-    """Arrays of one shape, one after the other."""
-    # By NumPy: PyTorch would start threads of its own for a thread that reads ahead, which wait in a busy loop.
+def stack_arrays(arrays: Iterable[AnyArray]) -> torch.Tensor:
+    """Arrays of one shape, stacked along a new first axis."""
+    # By NumPy: in a thread that prefetches, PyTorch would start threads of its own, which wait in a busy loop.
     return torch.from_numpy(np.stack([array.numpy() for array in arrays]))
 
 
-def channels_seen(data: SampleSet, recon: Reconstruction) -> int:
-    """The channels of reconstructed images: one if coils are combined."""
-    first = acquired([data[0]], recon)
-    return recon.reference(first.clean, first.maps).shape[1]
-
-
-def _maps(samples: Sequence[Sample]) -> Maps | None:
-    known = [sample.maps for sample in samples if sample.maps is not None]
-    if known and len(known) < len(samples):
-        without = next(sample for sample in samples if sample.maps is None)
-        raise InputError(f"{without.name} has no coil maps, but others have: give maps of all, or of none.")
-    if not known:
-        return None
-    return stacked(known[:1] if all(each is known[0] for each in known) else known)
+def reconstructed_channels(data: SampleSet, recon: Reconstruction) -> int:
+    """The number of channels of reconstructed images: one if coils are combined."""
+    _, clean, maps = collate([data[0]], recon.uses_maps)
+    return recon.reference(clean, maps).shape[1]

@@ -1,4 +1,4 @@
-"""How data are read: settings that every command has, checked when they are made."""
+"""Settings of how data are read, which every command has; they are checked when they are made."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 from promask.errors import InputError
 
 Check = tuple[Any, Callable[[Any], bool], str]
-"""The type of a setting, what is allowed, and the words for it."""
+"""The type of a setting, whether a value is allowed, and what to say is allowed."""
 
 KSPACE = ("acquired", "emulated")
 CONTENTS = ("image", "kspace")
 PLANES = ("sagittal", "coronal", "axial")
-"""By the axis that goes through them: x, y and z of the body."""
+"""By the axis perpendicular to them: x, y and z of the body."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What of a file is taken, and as what.
+    """What is read from a file or an array, and how its values are interpreted.
 
     >>> Reading(size=[256, 256]).size
     (256, 256)
@@ -28,29 +28,29 @@ class Reading:
     volumes: bool = False
     """Whether the samples are volumes with three axes rather than slices with two."""
     kspace: str = "acquired"
-    """`acquired`: with its phase, as it is; `emulated`: the transform of the magnitude, as in the paper."""
+    """`acquired`: as measured, with its phase; `emulated`: that of the magnitude image, as in the paper."""
     array: str | None = None
-    """The array of a file to take; None: `image` or `kspace`, or the only one."""
+    """The array of a file to read; None: `image` or `kspace`, or the only one."""
     holds: str | None = None
     """Whether that array is `image` or `kspace`, where its name does not tell."""
     plane: str | None = None
-    """The plane of the slices of a NIfTI volume; None: the one that was acquired, across the longest voxels."""
+    """The plane of the slices of a NIfTI volume; None: the acquired one, across the longest side of the voxels."""
     slices: tuple[int | None, int | None] | None = None
-    """First slice to take and the one after the last; negative numbers count from the end."""
+    """The first slice to read and the one after the last; negative numbers count from the end."""
     size: tuple[int, ...] | None = None
-    """Images are cropped, or padded with zeros, around their centre to this size."""
+    """Images are cropped, or padded with zeros, to this size around their centre."""
     skip_bad: bool = False
-    """Whether files and slices that cannot be used are left out with a warning, rather than an error."""
+    """Whether files and slices that cannot be used are left out with a warning; otherwise they are an error."""
     coils: int | None = None
-    """Simulate so many receive coils around images of one channel; None: take the data as they are."""
+    """The number of receive coils to simulate around images of one channel; None: none are simulated."""
     noise: float = 0.0
-    """Standard deviation of noise added to k-space, in the real and in the imaginary part, as a share of the
+    """Standard deviation of the noise added to the real and to the imaginary part of k-space, relative to the
     largest magnitude of the image."""
     maps: str | None = None
     """A file of coil sensitivities, (coil, *space) or (N, coil, *space); None: those beside the data, if any."""
 
     SCAN: ClassVar[tuple[str, ...]] = ("coils", "noise", "maps")
-    """Settings of the scan that is made of the images; they play no part in how files are prepared."""
+    """Settings of the simulated scan, which do not change how files are prepared."""
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "volumes": (bool, lambda value: True, "true or false"),
@@ -85,19 +85,18 @@ class Reading:
             object.__setattr__(self, name, value)
             is_number_as_bool = isinstance(value, bool) and kind is not bool
             if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
-                raise InputError(f"{name.replace('_', '-')} must be {wanted}, but is {value!r}.")
+                raise InputError(f"`{name}` must be {wanted}, but is {value!r}.")
 
     def reading_settings(self) -> dict[str, Any]:
         """These settings alone, by name; a configuration has others as well."""
         return {name: getattr(self, name) for name in Reading.CHECKS}
 
-    def chosen(self, count: int, usual: slice = slice(None)) -> range:
-        """The numbers of the slices to take, of `count`; `usual` are those taken without a choice."""
-        wanted = slice(*self.slices) if self.slices is not None else usual
-        return range(count)[wanted]
+    def choose_slices(self, count: int, default: slice = slice(None)) -> range:
+        """The numbers of the slices to read, of `count`; `default` holds if `slices` is None."""
+        return range(count)[default if self.slices is None else slice(*self.slices)]
 
-    def wanted_size(self, space: tuple[int, ...]) -> tuple[int, ...]:
-        """The size of an image after cropping and padding; a single number holds for every axis of it."""
+    def final_size(self, space: tuple[int, ...]) -> tuple[int, ...]:
+        """The size of an image after cropping and padding; a single number holds for each of its axes."""
         if self.size is None:
             return space
         size = self.size * len(space) if len(self.size) == 1 else self.size
@@ -107,7 +106,7 @@ class Reading:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, lists, as JSON has them, as tuples, and paths as texts."""
+    """NumPy's numbers as Python's, lists (from JSON) as tuples, and paths as strings."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, PurePath):

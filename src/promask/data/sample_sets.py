@@ -1,7 +1,4 @@
-"""Data sets in memory, checked when they are made.
-
-Which samples are learned from and which are held out, without cutting through a patient.
-"""
+"""Data sets in memory, subsets, and the split into a part to learn from and a held-out part."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,18 +6,35 @@ from dataclasses import dataclass
 
 import torch
 
+from promask.data.preprocess import describe_flaw
 from promask.data.reading import Reading
-from promask.data.simulate import scanned, scanned_shape
+from promask.data.simulate import scan_shape, simulate_scan
 from promask.errors import InputError
 from promask.types import Geometry, Sample, SampleSet
+
+PARTS = ("train", "test", "all")
+OTHER_PART = {"train": "test", "test": "train", "all": "all"}
+HELD_OUT = 0.2
+"""Share of the subjects that are held out."""
+BLOCKS = 10
+"""Blocks of neighbouring slices that a single subject is split into."""
 
 
 @dataclass(frozen=True)
 class ArraySet:
-    """Samples in memory: images (N, channel, *space), real or complex, and labels (N, *space) if there are any.
+    """Samples in memory, checked when the set is made.
 
-    `name` says where they come from, for messages. `subjects` holds the group of each sample; None if nothing is
-    known of it.
+    Attributes:
+        images: (N, channel, *space), real or complex.
+        name: Where the samples come from, for messages.
+        labels: (N, *space), whole numbers; None if there are none.
+        subjects: The group of each sample, which a split never cuts through; None if nothing is known of it.
+        geometry: Which part of k-space was measured, and which part of the images is judged.
+        held_out: Whether each sample belongs to the test part; None if the data do not say.
+        reading: How the samples were taken from what a user gave.
+        unlabelled: For each sample, the classes that were not annotated; None: all were.
+        maps: Coil sensitivities, (coil, *space) for all samples or (N, coil, *space); None: not known.
+        clean: The images without the noise that is in them; None: the images themselves.
     """
 
     images: torch.Tensor
@@ -30,19 +44,15 @@ class ArraySet:
     geometry: Geometry = Geometry()
     held_out: Sequence[bool] | None = None
     reading: Reading = Reading()
-    """How they were taken from what a user gave."""
     unlabelled: Sequence[tuple[str, ...]] | None = None
-    """For each sample, the classes that were not annotated; None: all were."""
     maps: torch.Tensor | None = None
-    """Coil sensitivities, (coil, *space) for all samples or (N, coil, *space); None: not known."""
     clean: torch.Tensor | None = None
-    """The images without the noise that is in them; None: the images themselves."""
 
     def __post_init__(self) -> None:
         for index, image in enumerate(self.images):
-            found = flaw(image)
-            if found:
-                raise InputError(f"{self._sample_name(index)} {found}: mend it or leave it out.")
+            flaw = describe_flaw(image)
+            if flaw:
+                raise InputError(f"{self._sample_name(index)} {flaw}: mend it or leave it out.")
         if self.labels is not None and self.labels.shape != (len(self), *self.shape[1:]):
             raise InputError(
                 f"The labels of {self.name} have shape {list(self.labels.shape)}, but its images need labels of "
@@ -52,8 +62,8 @@ class ArraySet:
             raise InputError(f"{self.name} has {len(self)} images, but names {len(self.subjects)} subjects.")
         if self.maps is not None and tuple(self.maps.shape) not in (self.shape, (len(self), *self.shape)):
             raise InputError(
-                f"The coil maps of {self.name} have shape {list(self.maps.shape)}, but its samples have shape "
-                f"{list(self.shape)}: give one map for each channel of them, or simulate coils."
+                f"The coil sensitivities of {self.name} have shape {list(self.maps.shape)}, but its samples have "
+                f"shape {list(self.shape)}: give one sensitivity for each channel, or simulate coils."
             )
         if self.clean is not None and self.clean.shape != self.images.shape:
             raise InputError(
@@ -64,7 +74,7 @@ class ArraySet:
     @property
     def shape(self) -> tuple[int, ...]:
         """(channel, *space)."""
-        return scanned_shape(tuple(self.images.shape[1:]), self.reading, self.name)
+        return scan_shape(tuple(self.images.shape[1:]), self.reading, self.name)
 
     @property
     def groups(self) -> Sequence[str]:
@@ -84,45 +94,26 @@ class ArraySet:
             clean=None if self.clean is None else self.clean[index],
         )
         maps = self.maps if self.maps is None or self.maps.ndim < self.images.ndim else self.maps[index]
-        return scanned(sample, maps, index % len(self), self.reading, self.geometry)
+        return simulate_scan(sample, maps, index % len(self), self.reading, self.geometry)
 
     def _sample_name(self, index: int) -> str:
         return f"{self.name}, slice {index}" if len(self.images) > 1 else self.name
 
 
-@dataclass(frozen=True)
 class Subset:
-    """Some of the samples of a data set."""
+    """Some of the samples of a data set.
 
-    data: SampleSet
-    indices: Sequence[int]
+    Args:
+        data: The data set.
+        indices: The indices of the chosen samples in it.
+    """
 
-    @property
-    def name(self) -> str:
-        """Where the samples come from."""
-        return self.data.name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(channel, *space)."""
-        return self.data.shape
-
-    @property
-    def groups(self) -> Sequence[str]:
-        """The group of each sample."""
-        groups = self.data.groups
-        return [groups[index] for index in self.indices]
-
-    @property
-    def held_out(self) -> Sequence[bool] | None:
-        """Whether each sample belongs to the test part."""
-        held_out = self.data.held_out
-        return None if held_out is None else [held_out[index] for index in self.indices]
-
-    @property
-    def geometry(self) -> Geometry:
-        """What of k-space and of the image counts."""
-        return self.data.geometry
+    def __init__(self, data: SampleSet, indices: Sequence[int]) -> None:
+        self.data, self.indices = data, indices
+        self.name, self.shape, self.geometry = data.name, data.shape, data.geometry
+        groups, held_out = data.groups, data.held_out
+        self.groups: Sequence[str] = [groups[index] for index in indices]
+        self.held_out = None if held_out is None else [held_out[index] for index in indices]
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -131,46 +122,34 @@ class Subset:
         return self.data[self.indices[index]]
 
 
-def chosen_from(data: SampleSet) -> tuple[SampleSet, Sequence[int]]:
-    """The data set that others were chosen from, and the indices in it."""
+def resolve_subset(data: SampleSet) -> tuple[SampleSet, Sequence[int]]:
+    """The data set that (nested) subsets were chosen from, and the indices in it."""
     if not isinstance(data, Subset):
         return data, range(len(data))
-    base, indices = chosen_from(data.data)
+    base, indices = resolve_subset(data.data)
     return base, [indices[index] for index in data.indices]
 
 
 def reading_of(data: SampleSet) -> Reading:
     """How a data set was read when it was loaded."""
-    return getattr(chosen_from(data)[0], "reading", Reading())
-
-
-def flaw(image: torch.Tensor) -> str | None:
-    """What makes an image unfit to learn from, in words."""
-    if not torch.isfinite(image).all():
-        return "holds NaN or infinite values"
-    smallest, largest = image.abs().aminmax()
-    if smallest == 0 and largest == 0:
-        return "is zero everywhere"
-    if smallest == largest:
-        return "has the same value everywhere, so there is no image to learn from"
-    return None
-
-
-PARTS = ("train", "test", "all")
-OTHER_PART = {"train": "test", "test": "train", "all": "all"}
-HELD_OUT = 0.2
-BLOCKS = 10
+    return getattr(resolve_subset(data)[0], "reading", Reading())
 
 
 def choose_part(data: SampleSet, part: str | None, default: str) -> tuple[SampleSet, str]:
-    """The samples of a part, and its name. Without a choice: the default part if there are groups to split by.
+    """Choose the part of a data set to learn from, the held-out part, or all of it; no subject is in both parts.
 
-    A data set that says nothing of its subjects is used whole, unless a part is asked for; so is one that was
-    chosen from another already.
+    Args:
+        data: The data set.
+        part: `train`, `test` or `all`. None: `default` if the data tell their subjects and are not a subset;
+            otherwise all of them.
+        default: The part to use if none is chosen.
+
+    Returns:
+        The samples of the part, and its name.
     """
     if part is None:
-        tells = _folders(data) is not None or len(set(data.groups)) > 1
-        part = default if tells and not isinstance(data, Subset) else "all"
+        has_subjects = _in_test_folder(data) is not None or len(set(data.groups)) > 1
+        part = default if has_subjects and not isinstance(data, Subset) else "all"
     if part not in PARTS:
         raise InputError(f"Unknown part {part!r}: choose one of {', '.join(PARTS)}.")
     if part == "all" or len(data) == 1:
@@ -179,10 +158,10 @@ def choose_part(data: SampleSet, part: str | None, default: str) -> tuple[Sample
     return Subset(data, [index for index in range(len(data)) if held_out[index] == (part == "test")]), part
 
 
-def _folders(data: SampleSet) -> list[bool] | None:
-    """Whether each sample lies in a test folder, if there are samples that do and others that do not.
+def _in_test_folder(data: SampleSet) -> list[bool] | None:
+    """Whether each sample is held out by its folder, if some are and others are not.
 
-    Whoever is in both is held out, unless that is everyone: then the names begin anew in each folder.
+    Subjects in both kinds of folders are held out, unless all are: then names start anew in each folder.
     """
     if data.held_out is None or len(set(data.held_out)) < 2:
         return None
@@ -192,9 +171,9 @@ def _folders(data: SampleSet) -> list[bool] | None:
 
 
 def _held_out(data: SampleSet) -> list[bool]:
-    in_folders = _folders(data)
-    if in_folders is not None:
-        return in_folders
+    in_test_folder = _in_test_folder(data)
+    if in_test_folder is not None:
+        return in_test_folder
     groups = data.groups
     names = sorted(set(groups))
     if len(names) > 1:

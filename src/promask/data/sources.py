@@ -1,6 +1,6 @@
-"""HDF5 files: arrays by name, or the layouts of fastMRI and of ISMRMRD.
+"""Data from wherever a user has them: built-in names, arrays, files and folders, loaded and prepared.
 
-Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here.
+A new format or built-in data set is one file, and one line in a table here.
 """
 
 import functools
@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from promask.data.arrays import from_dataset, from_images, from_kspace
+from promask.data.arrays import apply_reading, from_dataset, from_images, from_kspace
 from promask.data.builtin.brain import brain, head
 from promask.data.builtin.cardiac import cardiac
 from promask.data.builtin.knee import knee
 from promask.data.builtin.phantom import Anatomy
-from promask.data.file_set import FileSet, OnFile, prepared, usable
+from promask.data.file_set import FileSet, OnFile, prepare, read_headers
 from promask.data.folder import FileReader, read_folder
-from promask.data.preprocess import Acquired, acquired, adapted, channels_seen, stacked
 from promask.data.readers.acdc import acdc
 from promask.data.readers.arrays import stack_of_arrays
 from promask.data.readers.bart import bart_file, describe_bart
@@ -31,57 +30,27 @@ from promask.data.readers.matlab import describe_mat
 from promask.data.readers.nifti import read_nifti, split_name
 from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.reading import Reading
-from promask.data.sample_sets import OTHER_PART, PARTS, ArraySet, Subset, choose_part, reading_of
-from promask.data.sensitivities import calibrated, espirit_maps, with_maps
-from promask.data.simulate import simulated_maps
-from promask.data.stack import Describe, Stack
+from promask.data.sample_file import ReadHeader, SampleFile
+from promask.data.sample_sets import ArraySet, choose_part, reading_of
+from promask.data.sensitivities import calibrate
 from promask.errors import InputError
 from promask.recon.base import Reconstruction
 from promask.types import SampleSet
 
 
-def read_hdf5(path: Path, reading: Reading) -> Stack:
+def read_hdf5(path: Path, reading: Reading) -> SampleFile:
     """`image` or `kspace` with `label` and `subject`, as in a .npz file; or a file of fastMRI or ISMRMRD."""
     with opened(path) as file:
-        raw, measured = is_fastmri(file), is_ismrmrd(file)
-    if raw and reading.array is None:
+        of_fastmri, of_ismrmrd = is_fastmri(file), is_ismrmrd(file)
+    if of_fastmri and reading.array is None:
         return read_fastmri_file(path, reading)
-    if measured:
+    if of_ismrmrd:
         return read_ismrmrd(path, reading)
     return stack_of_arrays(arrays_of(path), path, reading)
 
 
-__all__ = [
-    "BUILT_IN",
-    "COLLECTIONS",
-    "OTHER_PART",
-    "PARTS",
-    "READERS",
-    "Acquired",
-    "ArraySet",
-    "DataPart",
-    "OnFile",
-    "Subset",
-    "absolute",
-    "acquired",
-    "calibrated",
-    "channels_seen",
-    "choose_part",
-    "espirit_maps",
-    "from_images",
-    "from_kspace",
-    "load",
-    "prepared",
-    "read_part",
-    "reading_of",
-    "simulated_maps",
-    "stacked",
-    "with_maps",
-]
-
-
 @functools.cache
-def _made(anatomy: Callable[..., Anatomy], phase: bool) -> Anatomy:
+def _make_anatomy(anatomy: Callable[..., Anatomy], phase: bool) -> Anatomy:
     """A procedural anatomy, which takes seconds to make, and is made once."""
     return anatomy(phase=phase)
 
@@ -90,7 +59,7 @@ def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., Arr
     def build(volumes: bool = False, phase: bool = False) -> ArraySet:
         if volumes:
             raise InputError(f"The built-in {name} has slices only: leave out the volumes.")
-        made = _made(anatomy, phase)
+        made = _make_anatomy(anatomy, phase)
         return from_images(made.image.copy(), made.label.copy(), made.subject, name=name)
 
     return build
@@ -102,7 +71,8 @@ BUILT_IN: Mapping[str, Callable[..., ArraySet]] = {
     "cardiac": _procedural(cardiac, "cardiac"),
     "knee": _procedural(knee, "knee"),
 }
-COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[Describe]]] = {
+"""Data sets by name."""
+COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[ReadHeader]]] = {
     "acdc": acdc,
     "brats": brats,
     "fastmri": fastmri,
@@ -122,15 +92,22 @@ READERS: Mapping[str, FileReader] = {
     ".dcm": read_dicom,
     ".ima": read_dicom,
 }
+"""Readers by the ending of the file."""
 
 
 def load(data: Any, reading: Reading = Reading()) -> SampleSet:
-    """A data set from whatever a user has: a DATA string, a path, an array, a tensor or a torch Dataset.
-
-    A built-in name may be followed by `+phase`. Of files only the headers are read; see `prepared`.
+    """Make a data set from whatever a user has.
 
     >>> load(torch.rand(3, 16, 16)).shape
     (1, 16, 16)
+
+    Args:
+        data: The name of a built-in data set, perhaps followed by `+phase`; a file or folder; `acdc:ROOT`, ...; an
+            array or tensor; a torch Dataset; or a data set that is loaded already.
+        reading: What is read, and how.
+
+    Returns:
+        The data set. Of files only the headers have been read: see `read_part`.
     """
     if isinstance(data, str | Path):
         return _from_text(str(data), reading)
@@ -139,42 +116,61 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
         if reading.holds != "kspace":
-            return adapted(from_images(data, volumes=reading.volumes), reading)
+            return apply_reading(from_images(data, volumes=reading.volumes), reading)
         made = from_kspace(data, volumes=reading.volumes)
         if reading.kspace == "emulated":
             made = replace(made, images=torch.linalg.vector_norm(made.images, dim=1, keepdim=True))
-        return adapted(made, reading)
+        return apply_reading(made, reading)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return from_dataset(data, reading)
-    raise InputError(f"Cannot take data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
+    raise InputError(f"Cannot load data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
 
 
 def _from_text(text: str, reading: Reading) -> SampleSet:
     name, _, option = text.partition("+")
     if name in BUILT_IN and option in ("", "phase"):
         if reading.array or reading.holds or reading.plane:
-            raise InputError(f"{text} is built in: leave out --array, --holds and --plane.")
-        return adapted(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
+            raise InputError(f"{text} is built in: leave out `array`, `holds` and `plane`.")
+        return apply_reading(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
     collection, _, root = text.partition(":")
     if collection in COLLECTIONS and root:
         if not Path(root).is_dir():
             raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
-        return FileSet(usable(COLLECTIONS[collection](Path(root), reading), reading), reading, text)
+        headers = COLLECTIONS[collection](Path(root), reading)
+    else:
+        headers = _headers(text, reading)
+    return FileSet(read_headers(headers, reading), reading, text)
+
+
+def _headers(text: str, reading: Reading) -> list[ReadHeader]:
+    """The headers of a file, or of the files in a folder."""
     path = bart_file(text)
     if not path.exists():
         collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
         raise InputError(
-            f"{text} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); folders and {collections} "
-            f"are read, too."
+            f"{text} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); promask reads folders and "
+            f"{collections}, too."
         )
-    if not (path.is_dir() or path.is_file()):  # a pipe, from which nothing may ever come
-        raise InputError(f"{text} is neither a file nor a folder: promask cannot read data from there.")
     if path.is_dir():
-        return FileSet(usable(read_folder(path, reading, READERS), reading), reading, text)
+        return read_folder(path, reading, READERS)
+    if not path.is_file():  # a pipe, from which nothing may ever come
+        raise InputError(f"{text} is neither a file nor a folder: promask cannot read data from there.")
     suffix = ".dcm" if is_dicom(path) else split_name(path)[1].lower()
     if suffix not in READERS:
         raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
-    return FileSet(usable([functools.partial(READERS[suffix], path, reading)], reading), reading, text)
+    return [functools.partial(READERS[suffix], path, reading)]
+
+
+def _check_same_reading(data: SampleSet, reading: Reading) -> None:
+    """Refuse settings that would have no effect, because the data were loaded before."""
+    loaded, default = reading_of(data), Reading()
+    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
+        wanted, used = getattr(reading, name), getattr(loaded, name)
+        if wanted not in (getattr(default, name), used):
+            raise InputError(
+                f"{data.name} was loaded with `{name}` {used}, and cannot be read with {wanted} now: give the "
+                f"settings to promask.data.load."
+            )
 
 
 class DataPart(NamedTuple):
@@ -212,14 +208,14 @@ def read_part(
     """
     whole = load(data, reading)
     chosen, part = choose_part(whole, part, default)
-    samples = prepared(chosen, on_file)
-    return DataPart(whole, samples if recon is None else calibrated(samples, recon, on_file), part)
+    samples = prepare(chosen, on_file)
+    return DataPart(whole, samples if recon is None else calibrate(samples, recon, on_file), part)
 
 
-def absolute(data: Any) -> Any:
-    """The same data for a process in another folder: a file or folder by its whole path, all else as it is.
+def absolute_source(data: Any) -> Any:
+    """The same data for a process in another folder: files and folders by absolute path, all else unchanged.
 
-    >>> absolute("brain"), absolute("acdc:/scans")
+    >>> absolute_source("brain"), absolute_source("acdc:/scans")
     ('brain', 'acdc:/scans')
     """
     if not isinstance(data, str | Path) or str(data).partition("+")[0] in BUILT_IN:
@@ -228,15 +224,3 @@ def absolute(data: Any) -> Any:
     if collection in COLLECTIONS and root:
         return f"{collection}:{Path(root).absolute()}"
     return str(Path(data).absolute())
-
-
-def _check_same_reading(data: SampleSet, reading: Reading) -> None:
-    """Refuse settings that would have no effect, because the data were loaded before."""
-    loaded, usual = reading_of(data), Reading()
-    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
-        wanted = getattr(reading, name)
-        if wanted not in (getattr(usual, name), getattr(loaded, name)):
-            raise InputError(
-                f"{data.name} was loaded with {name} {getattr(loaded, name)}, and cannot be read with {wanted} "
-                f"now: give the settings to promask.data.load."
-            )

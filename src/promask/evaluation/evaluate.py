@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from promask.data.file_set import OnFile
-from promask.data.preprocess import acquired, channels_seen
+from promask.data.preprocess import collate, reconstructed_channels
 from promask.data.reading import Reading
 from promask.data.sources import load, read_part
 from promask.errors import InputError
@@ -108,7 +108,7 @@ def evaluate(
     mask = check_mask(mask, whole)
     _, chosen, part = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     if task is not None:
-        task.check(chosen, channels_seen(chosen, recon))
+        task.check(chosen, reconstructed_channels(chosen, recon))
     quality = rule.measure(
         Measured(
             chunks=_chunks(chosen),
@@ -142,17 +142,17 @@ def reconstruct(
     mask: Mask, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED
 ) -> tuple[Targets, Targets]:
     """Reconstructed magnitude images and their fully sampled targets, the part of them that is judged."""
-    found = acquired([data[index] for index in indices], recon)
-    weights = fft_order(mask, mask.ndim).to(found.images.real.dtype)
+    images, clean, maps = collate([data[index] for index in indices], recon.uses_maps)
+    weights = fft_order(mask, mask.ndim).to(images.real.dtype)
     with freeze_networks(recon=recon):
-        made = reconstruct_spectra(recon, spectrum(found.images, space_axes(mask.ndim)), weights, found.maps)
-    return _judged(made, data), _judged(recon.reference(found.clean, found.maps), data)
+        made = reconstruct_spectra(recon, spectrum(images, space_axes(mask.ndim)), weights, maps)
+    return _judged(made, data), _judged(recon.reference(clean, maps), data)
 
 
 def full_images(data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED) -> Targets:
     """Fully sampled magnitude images, as the reconstruction would have them: the part of them that is judged."""
-    found = acquired([data[index] for index in indices], recon)
-    return _judged(recon.reference(found.clean, found.maps), data)
+    _, clean, maps = collate([data[index] for index in indices], recon.uses_maps)
+    return _judged(recon.reference(clean, maps), data)
 
 
 def measurable(network: str | Path | SegmentationNetwork | Segmentation) -> Segmentation:

@@ -18,7 +18,7 @@ from torch import Tensor
 from promask.data.file_set import OnFile
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset
-from promask.data.sensitivities import calibrated
+from promask.data.sensitivities import calibrate
 from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.evaluation.evaluate import Evaluation, evaluate, reconstruct
@@ -183,7 +183,7 @@ def stability(
     _, chosen, part = read_part(whole, part=part, default="test", on_file=on_file)
     drawn, exact = _that_acquire(run.sample(draws, seed)), run.sample(draws, seed, exact=True)
     recon = run.reconstruction()
-    chosen = calibrated(chosen, recon)
+    chosen = calibrate(chosen, recon)
     work = _Work(chosen, convention, recon, on_image, total=len(chosen) * (1 + 2 * len(drawn) + 2 * len(exact)))
     shown = len(chosen) // 2
     mode = replace(work.measure(run.mask), part=part)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from promask import __version__
-from promask.data.atomic import Array, replacing
+from promask.data.atomic import Array, replace_file
 from promask.errors import InputError
 from promask.export.mask_file import ExportedMask
 from promask.operators.fourier import space_axes, to_kspace
@@ -32,7 +32,7 @@ def write_bart(mask: ExportedMask, path: Path) -> None:
 
 def write_pair(values: Array, path: Path, sections: Mapping[str, str]) -> None:
     """Write numbers, and a header of named sections."""
-    with replacing(path.with_suffix(".hdr")) as header, replacing(path.with_suffix(".cfl")) as data:
+    with replace_file(path.with_suffix(".hdr")) as header, replace_file(path.with_suffix(".cfl")) as data:
         header.write_text("".join(f"# {name}\n{text}\n" for name, text in sections.items()), encoding="utf-8")
         data.write_bytes(values.astype("<c8").tobytes(order="F"))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from promask.data.atomic import NUMBERS, Array, read_array, replacing, save_array, save_text
+from promask.data.atomic import NUMBERS, Array, read_array, replace_file, save_array, save_text
 from promask.data.readers.hdf5 import opened
 from promask.data.readers.matlab import is_hdf5, variables_of_mat
 from promask.data.sandbox import check_claim
@@ -41,7 +41,7 @@ def write_png(mask: ExportedMask, path: Path) -> None:
     chunks = PngInfo()
     for name, text in mask.record().texts().items():
         chunks.add_text(name, text)
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         picture = Image.fromarray(mask.mask.numpy().astype(np.uint8) * 255)
         picture.save(temporary, format="PNG", pnginfo=chunks)
 
@@ -119,7 +119,7 @@ def write_fastmri(mask: ExportedMask, path: Path) -> None:
     import h5py
 
     values = mask.mask[(0,) * (mask.mask.ndim - 1)] if mask.lines else mask.mask
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    with replace_file(path) as temporary, h5py.File(temporary, "w") as file:
         file.create_dataset("mask", data=values.numpy().astype(np.uint8))
         file.attrs.update(mask.record().values())
         file.attrs["acceleration"] = mask.achieved if mask.asked is None else mask.asked
@@ -143,7 +143,7 @@ def write_mat(mask: ExportedMask, path: Path) -> None:
     """MATLAB 5: a logical array `mask`, and a variable for each field of the record."""
     from scipy.io import savemat
 
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         # Compressed for the checksum.
         variables = {"mask": mask.mask.numpy(), **mask.record().values()}
         savemat(temporary, variables, appendmat=False, do_compression=True)

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from promask.data.atomic import check_writable, replacing
+from promask.data.atomic import check_writable, replace_file
 from promask.errors import InputError
 from promask.sampling.pattern import Pattern
 from promask.types import AnyArray, Mask
@@ -254,7 +254,7 @@ def save_as_both(figure: "Figure", out: Path, resolution: int = RESOLUTION) -> t
     out.parent.mkdir(parents=True, exist_ok=True)
     for path in files:
         kind = path.suffix[1:]
-        with replacing(path) as temporary, rc_context({"svg.hashsalt": "promask"}):
+        with replace_file(path) as temporary, rc_context({"svg.hashsalt": "promask"}):
             metadata = {"Date": None} if kind == "svg" else None  # nor any other trace of the moment
             figure.savefig(temporary, format=kind, dpi=resolution, metadata=metadata)
     return files
@@ -263,7 +263,7 @@ def save_as_both(figure: "Figure", out: Path, resolution: int = RESOLUTION) -> t
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure as PNG."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 
 

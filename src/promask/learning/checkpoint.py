@@ -23,7 +23,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from promask.data.atomic import replacing
+from promask.data.atomic import replace_file
 from promask.errors import InputError, InputWarning
 from promask.learners.base import State
 from promask.learning.hooks import TrajectoryRecorder
@@ -304,7 +304,7 @@ class Checkpointer:
                 path = checkpoint_file(self.folder, member)
                 try:
                     self.folder.mkdir(parents=True, exist_ok=True)
-                    with replacing(path) as temporary:
+                    with replace_file(path) as temporary:
                         temporary.write_bytes(packed({**state.as_state(), "identity": self.identity.as_state()}))
                         if path.exists():
                             path.replace(before(path))

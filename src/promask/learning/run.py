@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_model
 from torch import nn
 
-from promask.data.atomic import check_writable, is_temporary, read_array, replacing_folder, save_array, save_text
+from promask.data.atomic import check_writable, is_temporary, read_array, replace_folder, save_array, save_text
 from promask.data.sandbox import check_claim
 from promask.errors import InputError, count, one_line
 from promask.learning.checkpoint import checkpoints_in
@@ -153,7 +153,7 @@ class Run:
         """
         folder = Path(folder)
         check_destination(folder)
-        with replacing_folder(folder) as temporary:
+        with replace_folder(folder) as temporary:
             self._write(temporary)
         return folder
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from promask.data.file_set import OnFile
-from promask.data.preprocess import channels_seen
+from promask.data.preprocess import reconstructed_channels
 from promask.data.sample_sets import choose_part, reading_of
-from promask.data.sources import absolute, load, read_part
+from promask.data.sources import absolute_source, load, read_part
 from promask.errors import InputError
 from promask.learners.base import Learner
 from promask.learning.config import Config
@@ -77,7 +77,7 @@ class Setup:
             _, chosen, part = read_part(whole, part=config.part, recon=recon, on_file=on_file)
         segmentation = find_segmentation(loss)
         if segmentation is not None:
-            segmentation.check(chosen, channels_seen(chosen, recon))
+            segmentation.check(chosen, reconstructed_channels(chosen, recon))
         learning, others = _split(chosen, loss)
         samples = Samples.of_task(learning, device, loss, recon, group)
         validation = samples if others is None else Samples.of_task(others, device, loss, recon, group)
@@ -89,7 +89,7 @@ class Setup:
         maps, init = self.config.maps, self.init
         return replace(
             self,
-            data=absolute(self.data),
+            data=absolute_source(self.data),
             config=replace(self.config, maps=None if maps is None else str(Path(maps).absolute())),
             init=init if not isinstance(init, str | Path) or init in STARTS else Path(init).absolute(),
             loss=loss,

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import torch
 
-from promask.data.preprocess import Acquired, acquired, stacked
-from promask.data.sensitivities import calibrated
+from promask.data.preprocess import Collated, collate, stack_arrays
+from promask.data.sensitivities import calibrate
 from promask.losses.base import Loss, needs_phase
 from promask.operators.fourier import space_axes, spectrum
 from promask.problem.parallel import ALONE, Group
@@ -127,7 +127,7 @@ class Samples:
     ) -> None:
         self.memory, self.group = MEMORY if memory is None else memory, group
         self.device, self.label_of, self.recon, self.phase = device, label_of, recon, phase
-        self.data = calibrated(data, recon)
+        self.data = calibrate(data, recon)
         self.seconds_waited = 0.0
         """Spent in the loop on waiting for the disk."""
         self.like = data[0].image.real.new_empty(0, device=device)
@@ -229,16 +229,17 @@ class Samples:
                 batch = batch if repeats is None else _select(batch, repeats.to(self.device))
                 yield replace(batch, indices=piece)
 
-    def _read(self, indices: torch.Tensor) -> tuple[Acquired, torch.Tensor | None, torch.Tensor | None]:
+    def _read(self, indices: torch.Tensor) -> tuple[Collated, torch.Tensor | None, torch.Tensor | None]:
         """The samples with these indices, each once, their labels, and how they are repeated."""
         once, repeats = indices.unique_consecutive(return_inverse=True)
         samples = [self.data[index] for index in once.tolist()]
-        labels = None if self.label_of is None else stacked(self.label_of(sample) for sample in samples)
-        return acquired(samples, self.recon), labels, repeats if len(once) < len(indices) else None
+        labels = None if self.label_of is None else stack_arrays(self.label_of(sample) for sample in samples)
+        return collate(samples, self.recon.uses_maps), labels, repeats if len(once) < len(indices) else None
 
-    def _transformed(self, found: Acquired, labels: torch.Tensor | None) -> Batch:
-        images, clean, geometry = found.images.to(self.device), found.clean.to(self.device), self.data.geometry
-        maps = None if found.maps is None else found.maps.to(self.device)
+    def _transformed(self, found: Collated, labels: torch.Tensor | None) -> Batch:
+        images, clean, maps = found
+        images, clean, geometry = images.to(self.device), clean.to(self.device), self.data.geometry
+        maps = None if maps is None else maps.to(self.device)
         reference = geometry.crop(self.recon.reference(clean, maps))
         return Batch(
             spectrum(images, space_axes(images.ndim - 2)),

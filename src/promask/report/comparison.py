@@ -19,9 +19,9 @@ from promask import __version__
 from promask.cluster.dask import check_address
 from promask.data.atomic import check_writable, save_text
 from promask.data.file_set import OnFile
-from promask.data.preprocess import channels_seen
+from promask.data.preprocess import reconstructed_channels
 from promask.data.reading import Reading
-from promask.data.sources import absolute, load, read_part
+from promask.data.sources import absolute_source, load, read_part
 from promask.errors import InputError
 from promask.evaluation.cells import (
     Bench,
@@ -179,7 +179,7 @@ class Opening:
         network, maps = self.network, self.reading.maps
         return replace(
             self,
-            data=absolute(self.data),
+            data=absolute_source(self.data),
             reading=replace(self.reading, maps=None if maps is None else str(Path(maps).absolute())),
             network=Path(network).absolute() if isinstance(network, str | Path) else network,
         )
@@ -192,7 +192,7 @@ class Opening:
             read_part(whole, part=part, recon=self.recon, on_file=on_file) for part in ("train", "test")
         )
         if segmentation is not None:
-            segmentation.check(learning, channels_seen(learning, self.recon))
+            segmentation.check(learning, reconstructed_channels(learning, self.recon))
         return Bench(
             learning,
             held_out,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from promask.data.atomic import recovered
+from promask.data.atomic import recover_folder
 from promask.data.file_set import OnFile
 from promask.data.sample_sets import OTHER_PART, choose_part
 from promask.data.sources import load, read_part
@@ -77,7 +77,7 @@ def learn_and_report(
 def _make_room(out: Path, resume: bool) -> None:
     """See that the result can be written; what an unfinished run has left there is gone on from, or goes."""
     if resume:
-        recovered(out)
+        recover_folder(out)
     check_destination(out)
     if not resume and checkpoints_in(out):
         warnings.warn(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from promask.data.file_set import OnFile, prepared
+from promask.data.file_set import OnFile, prepare
 from promask.data.sample_sets import choose_part
 from promask.errors import InputError
 from promask.segmentation.classes import Classes, Labels
@@ -140,7 +140,7 @@ def split(data: SampleSet, on_file: OnFile | None = None) -> Parts:
             f"{data.name} is too small to be split into training, validation and test: it must hold 3 samples or "
             f"more, of several subjects if possible."
         )
-    return Parts(*(prepared(part, on_file) for part in (train, validation, test)))
+    return Parts(*(prepare(part, on_file) for part in (train, validation, test)))
 
 
 CHUNK = 16

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from promask.data.atomic import check_writable, replacing
+from promask.data.atomic import check_writable, replace_file
 from promask.errors import InputError, one_line
 from promask.segmentation.classes import Classes
 from promask.types import Images, Logits
@@ -118,7 +118,7 @@ class SegmentationNetwork(nn.Module):
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.unet.state_dict().items()}
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
+        with replace_file(path) as temporary:
             save_file(tensors, temporary, {KEY: json.dumps(description, allow_nan=False)})
         return path
 

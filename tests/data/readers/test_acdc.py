@@ -6,7 +6,7 @@ from layouts import LEVELS, SWAPPED, nifti, numbers_of, parts, patient, refusal,
 from PIL import Image
 
 from helpers import check_data_set
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
@@ -76,5 +76,5 @@ def test_acdc_bad_patients(database, name, kept, message):
     file.write_bytes(file.read_bytes()[kept]) if kept else file.unlink()
     assert message in refusal(f"acdc:{database}")
     with pytest.warns(InputWarning, match="patient002"):
-        left = prepared(load(f"acdc:{database}", Reading(skip_bad=True)))
+        left = prepare(load(f"acdc:{database}", Reading(skip_bad=True)))
     assert set(left.groups) == {"patient001", "patient003", "patient101"}

@@ -35,7 +35,7 @@ from file_writers import (
 )
 
 from helpers import check_data_set
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
@@ -290,7 +290,7 @@ def test_loading_does_not_read_arrays(tmp_path):
     data = load(put(tmp_path / "a.npz", bytes(content)))
     assert data.shape == (1, 40, 30)
     with pytest.raises(InputError, match=r"a\.npz is damaged"):
-        prepared(data)
+        prepare(data)
 
 
 def test_arrays_in_groups(tmp_path):

@@ -16,7 +16,7 @@ from layouts import (
 )
 
 from helpers import check_data_set
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.errors import InputWarning
@@ -97,7 +97,7 @@ def test_brats_bad_labels(tmp_path, labels):
     nifti(file, labels.reshape(4, 4, -1))
     assert str(file) in refusal(data)
     with pytest.warns(InputWarning, match=r"BRATS_002\.nii\.gz"):
-        assert set(prepared(load(data, Reading(skip_bad=True))).groups) == {"BRATS_001"}
+        assert set(prepare(load(data, Reading(skip_bad=True))).groups) == {"BRATS_001"}
 
 
 def test_brats_odd_volumes(tmp_path):
@@ -107,4 +107,4 @@ def test_brats_odd_volumes(tmp_path):
     contrasts[..., 2] = 0
     contrasts[2, 2, 70, 2] = 500
     nifti(tmp_path / "imagesTr" / "BRATS_001.nii.gz", contrasts)
-    assert prepared(load(data))[10].image[2].unique(return_counts=True)[1].tolist() == [256**2 - 1, 1]
+    assert prepare(load(data))[10].image[2].unique(return_counts=True)[1].tolist() == [256**2 - 1, 1]

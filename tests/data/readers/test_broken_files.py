@@ -30,7 +30,7 @@ from file_writers import (
 )
 
 from helpers import check_data_set
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
@@ -114,7 +114,7 @@ def test_files_that_go_away(tmp_path):
         data = load(path, Reading(holds="image" if name == "a.cfl" else None))
         path.unlink()
         with pytest.raises(InputError, match=name):
-            prepared(data)
+            prepare(data)
 
 
 @pytest.mark.parametrize("content", [b"", b"broken", "zero", "nan"])
@@ -126,7 +126,7 @@ def test_one_bad_file_among_many(tmp_path, content):
         bad.write_bytes(content)
     else:
         np.save(bad, np.full((4, 3), 0 if content == "zero" else np.nan, np.float32))
-    assert "--skip-bad" in refusal(tmp_path, bad) or isinstance(content, bytes)
+    assert "`skip_bad`" in refusal(tmp_path, bad) or isinstance(content, bytes)
     with pytest.warns(InputWarning, match=r"Left out: .*123\.npy") as caught:
         data = read(tmp_path, skip_bad=True)
     assert len(caught) == 1
@@ -139,7 +139,7 @@ def test_files_of_different_shapes(tmp_path):
     np.save(tmp_path / "c.npy", IMAGE[:, 1:])
     text = refusal(tmp_path, "c.npy")
     assert "shape [1, 8, 8] and not [1, 9, 8]" in text
-    assert "--size" in text
+    assert "`size`" in text
     wanted = np.concatenate([fit(images, (7, 7)) for images in (IMAGE, IMAGE + 1, IMAGE[:, 1:])])
     close(images(tmp_path, size=(7, 7))[:, 0], wanted)
     with pytest.warns(InputWarning, match=r"c\.npy .*left out"):
@@ -154,8 +154,8 @@ def test_scans_that_differ_in_what_is_judged(tmp_path):
 
 def test_options_that_mean_nothing(tmp_path):
     write_nifti(tmp_path / "a.nii")
-    assert "leave out --array and --holds" in refusal(tmp_path / "a.nii", holds="kspace")
+    assert "leave out `array` and `holds`" in refusal(tmp_path / "a.nii", holds="kspace")
     data = load(tmp_path / "a.nii", Reading(size=(8, 8)))
     assert load(data, Reading(size=(8, 8))) is load(data, Reading()) is data
-    with pytest.raises(InputError, match=r"was loaded with size \(8, 8\), and cannot be read with \(9, 9\)"):
+    with pytest.raises(InputError, match=r"was loaded with `size` \(8, 8\), and cannot be read with \(9, 9\)"):
         load(data, Reading(size=(9, 9)))

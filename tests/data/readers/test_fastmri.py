@@ -24,7 +24,7 @@ from layouts import (
 
 from helpers import check_data_set
 from promask import evaluate, learn
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.errors import InputWarning
@@ -124,7 +124,7 @@ def test_fastmri_bad_files(knees, kspace, changes, message):
     assert str(path) in text
     assert message in text
     with pytest.warns(InputWarning, match="file1000001"):
-        assert len(prepared(load(f"fastmri:{knees}", Reading(skip_bad=True, kspace=kspace)))) == 15
+        assert len(prepare(load(f"fastmri:{knees}", Reading(skip_bad=True, kspace=kspace)))) == 15
 
 
 @pytest.mark.parametrize("length", [0, 1000, -1000])
@@ -140,6 +140,6 @@ def test_fastmri_files_of_another_width(knees):
     path = scan(knees / "singlecoil_val" / "file2.h5", measured(width=35), patient="f", header=header)
     assert f"{path} has samples of shape [1, 40, 35] and not [1, 40, 37]" in refusal(f"fastmri:{knees}")
     with pytest.warns(InputWarning, match=r"file2\.h5"):
-        left = prepared(load(f"fastmri:{knees}", Reading(skip_bad=True)))
+        left = prepare(load(f"fastmri:{knees}", Reading(skip_bad=True)))
     assert sorted(set(left.groups)) == patients("abcde")
     assert len(load(f"fastmri:{knees}", Reading(kspace="emulated"))) == 21, "the images have one size"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from file_writers import IMAGE, images, put, read, refusal, write_h5, write_nifti, write_npz
 
-from promask.data.file_set import prepared
+from promask.data.file_set import prepare
 from promask.data.sandbox import ALWAYS, TIMES
 from promask.data.sources import load
 from promask.errors import InputError
@@ -28,7 +28,8 @@ import resource, sys, warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
 from promask import Run
-from promask.data.sources import load, prepared
+from promask.data.file_set import prepare
+from promask.data.sources import load
 from promask.data.sandbox import try_first
 from promask.errors import InputError
 from promask.export import read_mask
@@ -36,7 +37,7 @@ from promask.data.reading import Reading
 from promask.segmentation.network import SegmentationNetwork
 
 READ = {
-    "data": lambda path: prepared(load(path, Reading(holds="image" if path.suffix == ".cfl" else None)))[0],
+    "data": lambda path: prepare(load(path, Reading(holds="image" if path.suffix == ".cfl" else None)))[0],
     "masks": read_mask, "runs": Run.load, "networks": SegmentationNetwork.load,
 }
 folder = Path(sys.argv[1])
@@ -126,10 +127,10 @@ def test_files_that_are_nearly_empty_are_read(tmp_path, name):
 
 def test_what_is_not_compressed_never_meets_the_limits():
     """A value takes at least a byte in a file, and at most 64 while it is made ready."""
-    from promask.data import stack
+    from promask.data import sample_file
     from promask.data.readers import dicom
 
-    assert max(stack.REAL, stack.COMPLEX) < TIMES
+    assert max(sample_file.REAL, sample_file.COMPLEX) < TIMES
     assert TIMES > 8 * dicom.PIXEL, "a pixel may have a single bit"
     assert ALWAYS + TIMES * 1_000_000 < GIGABYTE
 
@@ -190,7 +191,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 def test_links_that_go_round(tmp_path):
     np.save(put(tmp_path / "a" / "b" / "x.npy", b""), IMAGE)
     (tmp_path / "a" / "b" / "round").symlink_to(tmp_path, target_is_directory=True)
-    assert len(prepared(load(tmp_path))) == len(IMAGE)
+    assert len(prepare(load(tmp_path))) == len(IMAGE)
 
 
 class Malicious:

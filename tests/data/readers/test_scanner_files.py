@@ -246,7 +246,7 @@ def test_dicom_patients_and_series(tmp_path):
         for text in [*data.groups, *(data[index].name for index in range(4))]
         for word in ("A1", "B2", "Doe")
     )
-    with pytest.raises(InputError, match="--size"):
+    with pytest.raises(InputError, match="`size`"):
         load(tmp_path, Reading(volumes=True))
 
 

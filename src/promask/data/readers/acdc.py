@@ -10,9 +10,10 @@ import torch
 from torch.nn.functional import interpolate
 
 from promask.data.atomic import Array
+from promask.data.preprocess import crop_or_pad
 from promask.data.readers.nifti import SUFFIXES, nifti_stack
 from promask.data.reading import Reading
-from promask.data.stack import Describe, Pair, Stack, fitted
+from promask.data.sample_file import RawSample, ReadHeader, SampleFile
 from promask.errors import InputError
 
 NAME = re.compile(r"patient\d+")
@@ -23,7 +24,7 @@ THROUGH = 2
 """The axis of the files across the slices."""
 
 
-def acdc(root: Path, reading: Reading) -> list[Describe]:
+def acdc(root: Path, reading: Reading) -> list[ReadHeader]:
     """One stack for each patient; what lies in a folder `testing` is held out."""
     patients = sorted(path for path in root.glob("**/patient*") if NAME.fullmatch(path.name) and path.is_dir())
     if not patients:
@@ -42,7 +43,7 @@ def acdc(root: Path, reading: Reading) -> list[Describe]:
     ]
 
 
-def _patient(folder: Path, reading: Reading, held_out: bool | None, labelled: bool) -> Stack:
+def _patient(folder: Path, reading: Reading, held_out: bool | None, labelled: bool) -> SampleFile:
     if reading.volumes:
         raise InputError("ACDC is read slice by slice: leave out the volumes.")
     frame = _end_of_diastole(folder)
@@ -54,17 +55,17 @@ def _patient(folder: Path, reading: Reading, held_out: bool | None, labelled: bo
     return resized(stack, SIZE, [folder.name] * len(stack.numbers), held_out)
 
 
-def resized(stack: Stack, size: int, subjects: Sequence[str], held_out: bool | None) -> Stack:
+def resized(stack: SampleFile, size: int, subjects: Sequence[str], held_out: bool | None) -> SampleFile:
     """The shorter side of every slice brought to `size` pixels, and the centre cut out; labels stay whole."""
 
-    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         for values, label in stack.read(chosen):
             yield (
                 _resize(values, size, "bilinear"),
                 None if label is None else _resize(label, size, "nearest-exact"),
             )
 
-    return Stack(
+    return SampleFile(
         files=stack.files,
         shape=(stack.shape[0], size, size),
         numbers=stack.numbers,
@@ -83,7 +84,7 @@ def _resize(values: Array, size: int, mode: str) -> Array:
     planes = image.reshape(1, -1, height, width)
     smooth = {"antialias": True, "align_corners": False} if mode == "bilinear" else {}
     result = interpolate(planes, wanted, mode=mode, **smooth)
-    return fitted(result, (size, size)).reshape(*image.shape[:-2], size, size).numpy()
+    return crop_or_pad(result, (size, size)).reshape(*image.shape[:-2], size, size).numpy()
 
 
 def _end_of_diastole(folder: Path) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from promask.data.atomic import NUMBERS, Array
 from promask.data.reading import Reading
-from promask.data.stack import Pair, ReadMaps, Stack
+from promask.data.sample_file import RawSample, ReadMaps, SampleFile
 from promask.errors import InputError, InputWarning, one_line
 
 MAPS = "maps"
@@ -53,7 +53,7 @@ def of_array(array: Array) -> LazyArray:
     return LazyArray(array.shape, array.dtype, lambda indices: (array[i] for i in indices), lambda: array)
 
 
-def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> Stack:
+def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> SampleFile:
     """The stack of a file of named arrays, (N, *space), (N, channel, *space) or a single sample, (*space)."""
     name, holds_kspace = _choose(arrays, path, reading)
     array = arrays[name]
@@ -84,9 +84,9 @@ def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Readin
             f"The labels of {path} have shape {list(label.shape)}, but its images need labels of shape "
             f"{list(wanted)}."
         )
-    numbers = reading.chosen(count)
+    numbers = reading.choose_slices(count)
 
-    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         rows = [array.whole()] if alone else array.rows(chosen)
         labels = [None] * len(chosen) if label is None else [label.whole()] if alone else label.rows(chosen)
         for values, labelled in zip(rows, labels, strict=True):
@@ -94,7 +94,7 @@ def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Readin
 
     subjects = _subjects(arrays, path, count)
     maps = None if name == MAPS else _maps(arrays, path, reading, (count, channels, *space))
-    return Stack(
+    return SampleFile(
         files=(path,),
         shape=(channels, *space),
         numbers=numbers,

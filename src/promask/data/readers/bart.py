@@ -11,7 +11,7 @@ import numpy as np
 from promask.data.atomic import Array
 from promask.data.readers.ismrmrd import slices_of_encoded_volume
 from promask.data.reading import Reading
-from promask.data.stack import Pair, Stack
+from promask.data.sample_file import RawSample, SampleFile
 from promask.errors import InputError, InputWarning
 
 MOST_AXES = 16
@@ -20,7 +20,7 @@ COIL = 3
 """The axis of the coils; before it readout and two phase encodings, after it whatever else there is."""
 
 
-def describe_bart(path: Path, reading: Reading) -> Stack:
+def describe_bart(path: Path, reading: Reading) -> SampleFile:
     """K-space, or with `--holds image` images: (x, y, z, coil, ...); all axes after the coils are samples."""
     dimensions = bart_dimensions(path)
     _check_size(path, dimensions)
@@ -36,9 +36,9 @@ def describe_bart(path: Path, reading: Reading) -> Stack:
         )
     holds_kspace = reading.holds != "image"
     depth = 1 if reading.volumes else space[2]
-    numbers = reading.chosen(count * depth)
+    numbers = reading.choose_slices(count * depth)
 
-    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         # Mapped only now: thousands of files cannot all be open.
         samples = bart_array(path, dimensions).reshape(*space, coils, count, order="F")
         last, sample = -1, np.empty(0)
@@ -50,7 +50,7 @@ def describe_bart(path: Path, reading: Reading) -> Stack:
                     sample = slices_of_encoded_volume(sample)
             yield np.ascontiguousarray(sample if reading.volumes else sample[..., number % depth]), None
 
-    return Stack(
+    return SampleFile(
         files=(path, path.with_suffix(".hdr")),
         shape=(coils, *(space if reading.volumes else space[:2])),
         numbers=numbers,

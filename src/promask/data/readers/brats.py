@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from promask.data.atomic import Array, as_tensor
+from promask.data.preprocess import crop_or_pad
 from promask.data.readers.nifti import SUFFIXES, nifti_stack
 from promask.data.reading import Reading
-from promask.data.stack import Describe, Pair, Stack, fitted
+from promask.data.sample_file import RawSample, ReadHeader, SampleFile
 from promask.errors import InputError, one_line
 
 SIZE = 256
@@ -36,7 +37,7 @@ LATER_SCAN = re.compile(r"(?<=-\d{5})-\d{3}$")
 """The end of the names since 2023, BraTS-GLI-00008-001: it counts the scans of a patient."""
 
 
-def brats(root: Path, reading: Reading) -> list[Describe]:
+def brats(root: Path, reading: Reading) -> list[ReadHeader]:
     """One stack for each subject."""
     indices = (root / "dataset.json", *sorted(root.glob("*/dataset.json")))
     index = next((path for path in indices if path.exists()), None)
@@ -70,7 +71,7 @@ def _decathlon(index: Path) -> list[tuple[Path, Path]]:
     return pairs
 
 
-def _challenge(folder: Path, reading: Reading) -> Stack:
+def _challenge(folder: Path, reading: Reading) -> SampleFile:
     images = [_file(folder, names) for names in CONTRASTS]
     patient = LATER_SCAN.sub("", folder.name)
     return _subject(images, _file(folder, ("seg",)), patient, reading, CHALLENGE)
@@ -78,7 +79,7 @@ def _challenge(folder: Path, reading: Reading) -> Stack:
 
 def _subject(
     images: Sequence[Path], label: Path, subject: str, reading: Reading, nested: Mapping[int, int]
-) -> Stack:
+) -> SampleFile:
     if reading.volumes:
         raise InputError("BraTS is read slice by slice: leave out the volumes.")
     for path in (*images, label):
@@ -86,12 +87,12 @@ def _subject(
             raise InputError(f"{path} is missing.")
     volume = nifti_stack(images, Reading(volumes=True), label, through=THROUGH)
     contrasts, depth = volume.shape[:2]
-    numbers = reading.chosen(depth, SLICES)
+    numbers = reading.choose_slices(depth, SLICES)
     if not len(numbers):
         first, end = reading.slices or (SLICES.start, SLICES.stop)
         raise InputError(f"{images[0]} has {depth} slices, but those of {first}:{end} are to be taken.")
 
-    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         (values, labels), *_ = volume.read(range(1))
         assert labels is not None
         low, high = np.percentile(values, PERCENTILES, axis=(1, 2, 3))[..., None, None]
@@ -99,7 +100,7 @@ def _subject(
         for number in chosen:
             yield _padded(_scaled(values[:, number], low, high)), _padded(regions[number])
 
-    return Stack(
+    return SampleFile(
         files=volume.files,
         shape=(contrasts, SIZE, SIZE),
         numbers=numbers,
@@ -125,7 +126,7 @@ def _nested(labels: Array, nested: Mapping[int, int], path: Path) -> Array:
 
 
 def _padded(values: Array) -> Array:
-    return fitted(as_tensor(np.ascontiguousarray(values)), (SIZE, SIZE)).numpy()
+    return crop_or_pad(as_tensor(np.ascontiguousarray(values)), (SIZE, SIZE)).numpy()
 
 
 def _stem(path: Path) -> str:

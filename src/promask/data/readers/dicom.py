@@ -15,8 +15,8 @@ import numpy as np
 
 from promask.data.atomic import Array
 from promask.data.reading import Reading
+from promask.data.sample_file import COUNTED, RawSample, ReadHeader, SampleFile, refuse_array_settings
 from promask.data.sandbox import check_claim, private_name, unpacked, unquoted
-from promask.data.stack import COUNTED, Describe, Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ def is_dicom(path: Path) -> bool:
         return False
 
 
-def read_dicom(path: Path, reading: Reading) -> Stack:
+def read_dicom(path: Path, reading: Reading) -> SampleFile:
     """A single file."""
     return _stack([_header(path)], reading)
 
 
-def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, Describe]]:
+def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, ReadHeader]]:
     """The series in a list of files, each a stack, with one of its files."""
     series: dict[tuple[str, str | None], list[_Header]] = {}
-    result: list[tuple[Path, Describe]] = []
+    result: list[tuple[Path, ReadHeader]] = []
     for path in paths:
         try:
             header = _header(path)
@@ -65,7 +65,7 @@ def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, De
     return [*((files[0].path, partial(_stack, files, reading)) for files in series.values()), *result]
 
 
-def _raise(error: InputError) -> Stack:
+def _raise(error: InputError) -> SampleFile:
     raise error
 
 
@@ -82,8 +82,8 @@ class _Header:
     place: tuple[float, float]
 
 
-def _stack(files: Sequence[_Header], reading: Reading) -> Stack:
-    refuse_options_of_arrays(files[0].path, reading)
+def _stack(files: Sequence[_Header], reading: Reading) -> SampleFile:
+    refuse_array_settings(files[0].path, reading)
     files = sorted(files, key=lambda file: (file.place, str(file.path)))
     paths = [file.path for file in files]
     shapes = {file.shape for file in files}
@@ -99,17 +99,17 @@ def _stack(files: Sequence[_Header], reading: Reading) -> Stack:
         check_claim(file.frames * COUNTED, file.path)
     frames = [(file.path, frame) for file in files for frame in range(file.frames)]
     plane = next(iter(shapes))
-    depth = reading.chosen(len(frames))
+    depth = reading.choose_slices(len(frames))
     numbers = range(min(1, len(depth))) if reading.volumes else depth
 
-    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         values = _planes(frames[number] for number in (depth if reading.volumes else chosen))
         if reading.volumes:
             yield np.stack(list(values))[None], None
         else:
             yield from ((plane_values[None], None) for plane_values in values)
 
-    return Stack(
+    return SampleFile(
         files=tuple(paths),
         shape=(1, *((len(depth), *plane) if reading.volumes else plane)),
         numbers=numbers,

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from promask.data.atomic import Array, as_tensor
+from promask.data.preprocess import crop_or_pad
 from promask.data.readers.hdf5 import opened
 from promask.data.readers.ismrmrd import MrdHeader
 from promask.data.reading import Reading
+from promask.data.sample_file import RawSample, ReadHeader, SampleFile, refuse_array_settings
 from promask.data.sandbox import private_name
-from promask.data.stack import Describe, Pair, Stack, fitted, refuse_options_of_arrays
 from promask.errors import InputError
 from promask.types import Geometry
 
@@ -108,7 +109,7 @@ def is_fastmri(file: "h5py.File") -> bool:
     return "kspace" in file and HEADER in file
 
 
-def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[Describe]:
+def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[ReadHeader]:
     """The files of `*_train` and `*_val` folders, or of the root itself; `annotated`: slices of fastMRI+ only."""
     files: list[tuple[Path, bool | None]] = [
         (file, held_out)
@@ -131,7 +132,7 @@ def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[Descr
     ]
 
 
-def fastmri_plus(root: Path, reading: Reading) -> list[Describe]:
+def fastmri_plus(root: Path, reading: Reading) -> list[ReadHeader]:
     """The slices that fastMRI+ annotates (Zhao et al. 2022), which the paper uses."""
     return fastmri(root, reading, annotated=True)
 
@@ -142,9 +143,9 @@ def read_fastmri_file(
     annotations: Annotations = Annotations(),
     held_out: bool | None = None,
     annotated: bool = False,
-) -> Stack:
+) -> SampleFile:
     """One scan: k-space (slice, H, W) or (slice, coil, H, W); emulated: its reference image."""
-    refuse_options_of_arrays(path, reading)
+    refuse_array_settings(path, reading)
     if reading.volumes:
         raise InputError(f"{path} holds slices that were measured one by one: leave out the volumes.")
     with opened(path, HEADER) as file:
@@ -172,10 +173,10 @@ def read_fastmri_file(
     region = tuple(min(n, wanted) for n, wanted in zip(space, size, strict=True))
     geometry = Geometry(((0, space[0]), _columns(header, space[1], path)), region if region != space else ())
     boxes = annotations.boxes.get(path.stem, {})
-    numbers = [number for number in reading.chosen(count) if not annotated or number in boxes]
+    numbers = [number for number in reading.choose_slices(count) if not annotated or number in boxes]
     from_reference = reading.kspace == "emulated" and has_reference
 
-    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         name = reference if from_reference else "kspace"
         with opened(path, name) as file:
             source = file[name]
@@ -184,11 +185,11 @@ def read_fastmri_file(
                 label = None
                 if annotations.source is not None:
                     drawn = label_mask(boxes.get(number, []), size, annotations.numbers)
-                    label = fitted(as_tensor(drawn), values.shape[1:]).numpy()
+                    label = crop_or_pad(as_tensor(drawn), values.shape[1:]).numpy()
                 yield values, label
 
     coils = 1 if len(shape) == 3 or from_reference else shape[1]
-    return Stack(
+    return SampleFile(
         files=(path, annotations.source) if annotations.source else (path,),
         shape=(coils, *(size if from_reference else space)),
         numbers=numbers,

@@ -18,8 +18,8 @@ import numpy as np
 from promask.data.atomic import Array
 from promask.data.readers.hdf5 import opened
 from promask.data.reading import Reading
+from promask.data.sample_file import COMPLEX, RawSample, SampleFile, refuse_array_settings
 from promask.data.sandbox import check_claim
-from promask.data.stack import COMPLEX, Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError, one_line
 from promask.types import Geometry
 
@@ -117,9 +117,9 @@ def is_ismrmrd(file: "h5py.File") -> bool:
     return any(_is_measurement(item) for item in file.values())
 
 
-def read_ismrmrd(path: Path, reading: Reading) -> Stack:
+def read_ismrmrd(path: Path, reading: Reading) -> SampleFile:
     """Every slice, contrast and repetition is a sample with its coils: (coil, readout, phase encoding)."""
-    refuse_options_of_arrays(path, reading)
+    refuse_array_settings(path, reading)
     with opened(path) as file:
         group = next(name for name, item in file.items() if _is_measurement(item))
     with opened(path, f"{group}/xml", (f"{group}/data", "head")) as file:
@@ -139,10 +139,10 @@ def read_ismrmrd(path: Path, reading: Reading) -> Stack:
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"{path} is damaged: the heads of its lines are not those of ISMRMRD.") from error
     depth = 1 if reading.volumes else lines.shape[2]
-    numbers = reading.chosen(len(lines.samples) * depth)
+    numbers = reading.choose_slices(len(lines.samples) * depth)
     axes = 3 if reading.volumes else 2
 
-    def read(wanted: Sequence[int]) -> Iterator[Pair]:
+    def read(wanted: Sequence[int]) -> Iterator[RawSample]:
         last, kspace = -1, np.empty(0)
         for number in wanted:
             if number // depth != last:
@@ -154,7 +154,7 @@ def read_ismrmrd(path: Path, reading: Reading) -> Stack:
 
     region = tuple(min(n, wanted or n) for n, wanted in zip(lines.shape, header.image, strict=True))[:axes]
     space = lines.shape[:axes]
-    return Stack(
+    return SampleFile(
         files=(path,),
         shape=(lines.coils, *space),
         numbers=numbers,

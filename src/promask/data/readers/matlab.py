@@ -13,8 +13,8 @@ from promask.data.readers.arrays import LazyArray, of_array, stack_of_arrays
 from promask.data.readers.hdf5 import arrays_of, opened
 from promask.data.readers.matlab_v5 import HEADER, Variable, is_version_5, variables_of
 from promask.data.reading import Reading
+from promask.data.sample_file import SampleFile
 from promask.data.sandbox import unquoted
-from promask.data.stack import Stack
 from promask.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ USER_BLOCK = 512
 """Bytes of text that MATLAB puts before the HDF5 content."""
 
 
-def describe_mat(path: Path, reading: Reading) -> Stack:
+def describe_mat(path: Path, reading: Reading) -> SampleFile:
     """Variables `image` or `kspace`, with `label` and `subject`; version 5 to 7, or 7.3, which is HDF5."""
     return stack_of_arrays(arrays_of_mat(path), path, reading)
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from promask.data.atomic import Array
 from promask.data.reading import PLANES, Reading
+from promask.data.sample_file import RawSample, SampleFile, refuse_array_settings
 from promask.data.sandbox import check_claim, unquoted
-from promask.data.stack import Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LABEL_ENDS = ("_gt", "_seg", "_dseg", "_label", "_labels")
 """A file whose name ends in one of these holds the labels of the file without it."""
 
 
-def read_nifti(path: Path, reading: Reading) -> Stack:
+def read_nifti(path: Path, reading: Reading) -> SampleFile:
     """The slices of a volume, (x, y, z) or (x, y, z, contrast), with the labels of a file beside it."""
     labels = next((file for file in _label_names(path) if file.exists()), None)
     return nifti_stack([path], reading, labels)
@@ -34,9 +34,9 @@ def read_nifti(path: Path, reading: Reading) -> Stack:
 
 def nifti_stack(
     paths: Sequence[Path], reading: Reading, labels: Path | None = None, through: int | None = None
-) -> Stack:
+) -> SampleFile:
     """The slices of volumes that lie on one grid, as contrasts; `through` is the axis across the slices."""
-    refuse_options_of_arrays(paths[0], reading)
+    refuse_array_settings(paths[0], reading)
     with damage(paths[0]):
         image = _load(paths[0])
         view = View.of(image, reading, through)
@@ -45,10 +45,10 @@ def nifti_stack(
     depth, *plane = (image.shape[axis] for axis in view.axes)
     if 0 in image.shape:
         raise InputError(f"{paths[0]} holds no images: its shape is {list(image.shape)}.")
-    kept = reading.chosen(depth) if reading.volumes else range(depth)
-    numbers = range(min(1, len(kept))) if reading.volumes else reading.chosen(depth)
+    kept = reading.choose_slices(depth) if reading.volumes else range(depth)
+    numbers = range(min(1, len(kept))) if reading.volumes else reading.choose_slices(depth)
 
-    def read(chosen: Sequence[int]) -> Iterator[Pair]:
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         parts = [_volumes(path, views[path]) for path in paths]
         volumes = parts[0] if len(parts) == 1 else np.concatenate(parts)
         labelled = None if labels is None else _volumes(labels, views[labels])[0]
@@ -61,7 +61,7 @@ def nifti_stack(
     space = (len(kept), *plane) if reading.volumes else tuple(plane)
     files = (*paths, labels) if labels is not None else tuple(paths)
     variant = f"nifti {list(views.values())}, {list(kept) if reading.volumes else ''}"
-    return Stack(files=files, shape=(contrasts, *space), numbers=numbers, read=read, variant=variant)
+    return SampleFile(files=files, shape=(contrasts, *space), numbers=numbers, read=read, variant=variant)
 
 
 @dataclass(frozen=True)

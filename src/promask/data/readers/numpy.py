@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from promask.data.atomic import Array, numpy_file
+from promask.data.atomic import Array, explain_numpy_errors
 from promask.data.readers.arrays import LazyArray, stack_of_arrays
 from promask.data.reading import Reading
+from promask.data.sample_file import SampleFile
 from promask.data.sandbox import check_claim
-from promask.data.stack import Stack
 from promask.errors import InputError
 
 
-def read_npy(path: Path, reading: Reading) -> Stack:
+def read_npy(path: Path, reading: Reading) -> SampleFile:
     """Images, or with `--holds kspace` k-space, in a .npy file."""
     return stack_of_arrays(array_of_npy(path), path, reading)
 
 
 def array_of_npy(path: Path) -> dict[str, LazyArray]:
     """The only array of a .npy file, which is open only while it is read: there may be thousands of them."""
-    with numpy_file(path), path.open("rb") as stream:
+    with explain_numpy_errors(path), path.open("rb") as stream:
         if stream.read(2) == b"PK":
             raise InputError(f"{path} is an archive of arrays: give it the ending .npz.")
         stream.seek(0)
@@ -40,19 +40,19 @@ def array_of_npy(path: Path) -> dict[str, LazyArray]:
 
 
 def _mapped(path: Path) -> Array:
-    with numpy_file(path):
+    with explain_numpy_errors(path):
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
         return array
 
 
-def read_npz(path: Path, reading: Reading) -> Stack:
+def read_npz(path: Path, reading: Reading) -> SampleFile:
     """Images (`image`) or centred k-space (`kspace`) in a .npz file, with `label`, `subject` or `slice_id`."""
     return stack_of_arrays(arrays_of_npz(path), path, reading)
 
 
 def arrays_of_npz(path: Path) -> dict[str, LazyArray]:
     """The arrays of a .npz file by name."""
-    with numpy_file(path), path.open("rb") as file:
+    with explain_numpy_errors(path), path.open("rb") as file:
         if file.read(6) == b"\x93NUMPY":
             raise InputError(f"{path} is a single array: give it the ending .npy.")
         with zipfile.ZipFile(file) as archive:
@@ -86,7 +86,7 @@ def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[A
     shape, fortran_order, dtype = _header(stream)
 
     def whole() -> Array:
-        with numpy_file(path), opened() as stream:
+        with explain_numpy_errors(path), opened() as stream:
             array: Array = np.lib.format.read_array(stream, allow_pickle=False)
             return array
 
@@ -95,7 +95,7 @@ def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[A
             array = whole()
             yield from (array[index] for index in indices)
             return
-        with numpy_file(path), opened() as stream:
+        with explain_numpy_errors(path), opened() as stream:
             _header(stream)
             first, length = stream.tell(), math.prod(shape[1:]) * dtype.itemsize
             for index in indices:
