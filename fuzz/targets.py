@@ -20,7 +20,7 @@ import ismrmrd
 import numpy as np
 
 from fuzz import seeds
-from promask.data import sandbox as hdf5_trial
+from promask.data import sandbox
 from promask.data.file_set import prepared
 from promask.data.reading import Reading
 from promask.data.sensitivities import read_maps
@@ -32,7 +32,7 @@ from promask.learning.config import Config, read_settings
 from promask.learning.run import Run
 from promask.segmentation.network import SegmentationNetwork
 
-hdf5_trial.SECONDS = 1.0  # files are small, and some never come to an end
+sandbox.CPU_SECONDS = 1.0  # files are small, and some never come to an end
 NEXT = b"|NEXT|"
 """Between the files of an input that is several."""
 

@@ -20,8 +20,8 @@ from promask.data.atomic import NUMBERS, Array, as_tensor
 from promask.data.cache import Column, ColumnWriter, entry
 from promask.data.readers.arrays import MAPS, LazyArray, listed, plain
 from promask.data.readers.bart import bart_file, bart_maps
-from promask.data.readers.hdf5 import arrays_of
-from promask.data.readers.matlab import arrays_of_mat
+from promask.data.readers.hdf5 import list_hdf5_arrays
+from promask.data.readers.matlab import list_mat_arrays
 from promask.data.readers.numpy import array_of_npy, arrays_of_npz
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, chosen_from, reading_of
@@ -122,9 +122,9 @@ def read_maps(source: str, volumes: bool) -> Array:
 MAPS_READERS: Mapping[str, Callable[[Path], Mapping[str, LazyArray]]] = {
     ".npy": array_of_npy,
     ".npz": arrays_of_npz,
-    ".mat": arrays_of_mat,
-    ".h5": arrays_of,
-    ".hdf5": arrays_of,
+    ".mat": list_mat_arrays,
+    ".h5": list_hdf5_arrays,
+    ".hdf5": list_hdf5_arrays,
 }
 """Files that hold arrays by name."""
 

@@ -1,7 +1,4 @@
-"""HDF5 files: arrays by name, or the layouts of fastMRI and of ISMRMRD.
-
-Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here.
-"""
+"""Data sets: built-in names, arrays, files and folders. A new kind is one file and one line in a table here."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -20,36 +17,22 @@ from promask.data.file_set import FileSet, OnFile, prepared, usable
 from promask.data.folder import FileReader, read_folder
 from promask.data.preprocess import Acquired, acquired, adapted, channels_seen, stacked
 from promask.data.readers.acdc import acdc
-from promask.data.readers.arrays import stack_of_arrays
-from promask.data.readers.bart import bart_file, describe_bart
+from promask.data.readers.bart import bart_file, read_bart
 from promask.data.readers.brats import brats
 from promask.data.readers.dicom import is_dicom, read_dicom
-from promask.data.readers.fastmri import fastmri, fastmri_plus, is_fastmri, read_fastmri_file
-from promask.data.readers.hdf5 import arrays_of, opened
-from promask.data.readers.ismrmrd import is_ismrmrd, read_ismrmrd
-from promask.data.readers.matlab import describe_mat
+from promask.data.readers.fastmri import fastmri, fastmri_plus
+from promask.data.readers.hdf5 import read_hdf5
+from promask.data.readers.matlab import read_mat
 from promask.data.readers.nifti import read_nifti, split_name
 from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.reading import Reading
 from promask.data.sample_sets import OTHER_PART, PARTS, ArraySet, Subset, choose_part, reading_of
 from promask.data.sensitivities import calibrated, espirit_maps, with_maps
 from promask.data.simulate import simulated_maps
-from promask.data.stack import Describe, Stack
+from promask.data.stack import Describe
 from promask.errors import InputError
 from promask.recon.base import Reconstruction
 from promask.types import SampleSet
-
-
-def read_hdf5(path: Path, reading: Reading) -> Stack:
-    """`image` or `kspace` with `label` and `subject`, as in a .npz file; or a file of fastMRI or ISMRMRD."""
-    with opened(path) as file:
-        raw, measured = is_fastmri(file), is_ismrmrd(file)
-    if raw and reading.array is None:
-        return read_fastmri_file(path, reading)
-    if measured:
-        return read_ismrmrd(path, reading)
-    return stack_of_arrays(arrays_of(path), path, reading)
-
 
 __all__ = [
     "BUILT_IN",
@@ -112,13 +95,13 @@ COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[Describe]]] = {
 READERS: Mapping[str, FileReader] = {
     ".npz": read_npz,
     ".npy": read_npy,
-    ".mat": describe_mat,
+    ".mat": read_mat,
     ".h5": read_hdf5,
     ".hdf5": read_hdf5,
     ".mrd": read_hdf5,
     ".nii": read_nifti,
     ".nii.gz": read_nifti,
-    ".cfl": describe_bart,
+    ".cfl": read_bart,
     ".dcm": read_dicom,
     ".ima": read_dicom,
 }

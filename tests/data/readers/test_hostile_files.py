@@ -29,7 +29,7 @@ warnings.simplefilter("ignore")
 from pathlib import Path
 from promask import Run
 from promask.data.sources import load, prepared
-from promask.data.sandbox import try_first
+from promask.data.sandbox import sandbox
 from promask.errors import InputError
 from promask.export import read_mask
 from promask.data.reading import Reading
@@ -51,8 +51,8 @@ for path in sorted(folder.glob("*/*")):
         except InputError as error:
             said = str(error)
         print(path.relative_to(folder), peak(resource.RUSAGE_SELF) - before, said, sep="|")
-try_first.stop()
-print("trial", peak(resource.RUSAGE_CHILDREN), "", sep="|")
+sandbox.stop()
+print("sandbox", peak(resource.RUSAGE_CHILDREN), "", sep="|")
 """
 
 
@@ -100,12 +100,12 @@ def test_files_that_would_fill_the_memory(answers, name):
     assert memory < GIGABYTE
 
 
-def test_the_trial_of_hdf5_is_held_short_as_well(answers):
-    assert 0 < answers["trial"][0] < GIGABYTE
+def test_the_memory_of_the_sandbox_is_limited(answers):
+    assert 0 < answers["sandbox"][0] < GIGABYTE
 
 
 def test_every_hostile_file_was_read(answers):
-    assert set(answers) == {*NAMES, "trial"}
+    assert set(answers) == {*NAMES, "sandbox"}
 
 
 @pytest.mark.parametrize("name", ["a.nii.gz", "a.npz"])

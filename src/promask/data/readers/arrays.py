@@ -27,9 +27,22 @@ class LazyArray:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    rows: Callable[[Sequence[int]], Iterable[Array]]
-    """Reads the entries along the first axis that have these increasing indices."""
     whole: Callable[[], Array]
+    """Reads all values."""
+    read_rows: Callable[[Sequence[int]], Iterable[Array]] | None = None
+    """Reads the entries along the first axis that have these increasing indices; None: of all values."""
+
+    @classmethod
+    def of(cls, array: Array) -> "LazyArray":
+        """An array in memory."""
+        return cls(array.shape, array.dtype, lambda: array)
+
+    def rows(self, indices: Sequence[int]) -> Iterable[Array]:
+        """The entries along the first axis that have these increasing indices."""
+        if self.read_rows is not None:
+            return self.read_rows(indices)
+        values = self.whole()
+        return (values[index] for index in indices)
 
     @property
     def paired(self) -> bool:
@@ -48,17 +61,12 @@ class LazyArray:
         return self.dtype.kind in NUMBERS or self.paired
 
 
-def of_array(array: Array) -> LazyArray:
-    """An array in memory, or mapped into it."""
-    return LazyArray(array.shape, array.dtype, lambda indices: (array[i] for i in indices), lambda: array)
-
-
 def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> Stack:
     """The stack of a file of named arrays, (N, *space), (N, channel, *space) or a single sample, (*space)."""
     name, holds_kspace = _choose(arrays, path, reading)
     array = arrays[name]
     if not array.is_numeric:
-        kind = "a structure" if array.dtype.names else f"{array.dtype} values"
+        kind = "a structure" if array.dtype.kind == "V" else f"{array.dtype} values"
         raise InputError(f"{path} holds {kind}, but numbers are expected.")
     dimensions = 3 if reading.volumes else 2
     # Real and imaginary parts along the last axis, as raw data often have them.

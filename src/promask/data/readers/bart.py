@@ -20,7 +20,7 @@ COIL = 3
 """The axis of the coils; before it readout and two phase encodings, after it whatever else there is."""
 
 
-def describe_bart(path: Path, reading: Reading) -> Stack:
+def read_bart(path: Path, reading: Reading) -> Stack:
     """K-space, or with `--holds image` images: (x, y, z, coil, ...); all axes after the coils are samples."""
     dimensions = bart_dimensions(path)
     _check_size(path, dimensions)

@@ -15,7 +15,7 @@ import numpy as np
 
 from promask.data.atomic import Array
 from promask.data.reading import Reading
-from promask.data.sandbox import check_claim, private_name, unpacked, unquoted
+from promask.data.sandbox import check_claim, decompress, private_name, report_damage, silence_libraries
 from promask.data.stack import COUNTED, Describe, Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 
@@ -120,7 +120,7 @@ def _stack(files: Sequence[_Header], reading: Reading) -> Stack:
 
 
 def _header(path: Path) -> _Header:
-    with _damage(path):
+    with _with_pydicom(path):
         import pydicom
 
         _check_unpacked(path)
@@ -144,7 +144,7 @@ def _check_unpacked(path: Path) -> None:
     with path.open("rb") as file:
         read_preamble(file, force=False)
         if _read_file_meta_info(file).get("TransferSyntaxUID") == DeflatedExplicitVRLittleEndian:
-            for _ in unpacked(file, path, -zlib.MAX_WBITS):
+            for _ in decompress(file, path, -zlib.MAX_WBITS):
                 pass
 
 
@@ -159,7 +159,7 @@ def _planes(frames: Iterable[tuple[Path, int]]) -> Iterator[Array]:
 
 def _pixels(path: Path) -> Array:
     """(frame, row, column)."""
-    with _damage(path):
+    with _with_pydicom(path):
         import pydicom
         from pydicom.pixels.processing import apply_rescale
 
@@ -216,18 +216,9 @@ def _check_compression(dataset: "FileDataset", path: Path) -> None:
 
 
 @contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """Whatever a broken file makes pydicom say, as one sentence."""
+def _with_pydicom(path: Path) -> Iterator[None]:
+    """Read with pydicom; whatever it says of a broken file becomes one sentence."""
     if importlib.util.find_spec("pydicom") is None:
         raise InputError(f"{path} needs pydicom: pip install 'promask[dicom]'.")
-    try:
-        with unquoted():
-            yield
-    except InputError:
-        raise
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except Exception as error:  # pydicom raises nearly everything
-        # Its words, and so the error itself, may quote the header.
-        reason = type(error).__name__
-        raise InputError(f"{path} is damaged or of a kind that pydicom cannot read ({reason}).") from None
+    with report_damage(path, "a DICOM file"), silence_libraries():
+        yield

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from promask.data.atomic import Array, as_tensor
-from promask.data.readers.hdf5 import opened
 from promask.data.readers.ismrmrd import MrdHeader
 from promask.data.reading import Reading
-from promask.data.sandbox import private_name
+from promask.data.sandbox import open_hdf5, private_name
 from promask.data.stack import Describe, Pair, Stack, fitted, refuse_options_of_arrays
 from promask.errors import InputError
 from promask.types import Geometry
@@ -147,7 +146,7 @@ def read_fastmri_file(
     refuse_options_of_arrays(path, reading)
     if reading.volumes:
         raise InputError(f"{path} holds slices that were measured one by one: leave out the volumes.")
-    with opened(path, HEADER) as file:
+    with open_hdf5(path, HEADER) as file:
         if "kspace" not in file:
             raise InputError(f"{path} holds no `kspace`, so it is not a file of fastMRI.")
         kspace = file["kspace"]
@@ -177,7 +176,7 @@ def read_fastmri_file(
 
     def read(chosen: Sequence[int]) -> Iterator[Pair]:
         name = reference if from_reference else "kspace"
-        with opened(path, name) as file:
+        with open_hdf5(path, name) as file:
             source = file[name]
             for number in chosen:
                 values = source[number].reshape(-1, *source.shape[-2:])

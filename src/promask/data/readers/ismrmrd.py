@@ -16,9 +16,8 @@ from xml.parsers.expat import ParserCreate
 import numpy as np
 
 from promask.data.atomic import Array
-from promask.data.readers.hdf5 import opened
 from promask.data.reading import Reading
-from promask.data.sandbox import check_claim
+from promask.data.sandbox import check_claim, open_hdf5
 from promask.data.stack import COMPLEX, Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError, one_line
 from promask.types import Geometry
@@ -120,9 +119,9 @@ def is_ismrmrd(file: "h5py.File") -> bool:
 def read_ismrmrd(path: Path, reading: Reading) -> Stack:
     """Every slice, contrast and repetition is a sample with its coils: (coil, readout, phase encoding)."""
     refuse_options_of_arrays(path, reading)
-    with opened(path) as file:
+    with open_hdf5(path) as file:
         group = next(name for name, item in file.items() if _is_measurement(item))
-    with opened(path, f"{group}/xml", (f"{group}/data", "head")) as file:
+    with open_hdf5(path, f"{group}/xml", (f"{group}/data", "head")) as file:
         header = MrdHeader.parse(file[group]["xml"][0], path)
         heads = file[group]["data"]["head"]
     if header.trajectory not in (None, "cartesian"):
@@ -206,7 +205,7 @@ class _Lines:
         kspace = np.zeros((self.coils, *self.shape), np.complex64)
         count = np.zeros(self.shape[1:], np.float32)
         (start, stop), *_ = self.extent
-        with opened(self.path, f"{self.group}/data") as file:
+        with open_hdf5(self.path, f"{self.group}/data") as file:
             data = file[self.group]["data"]
             for line in np.flatnonzero(self.sample_of == index):
                 head = self.heads[line]

@@ -3,7 +3,6 @@
 import gzip
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,14 @@ import numpy as np
 
 from promask.data.atomic import Array
 from promask.data.reading import PLANES, Reading
-from promask.data.sandbox import check_claim, unquoted
+from promask.data.sandbox import check_claim, report_damage, silence_libraries
 from promask.data.stack import Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialImage
 
+KIND = "a NIfTI file"
 SUFFIXES = (".nii.gz", ".nii")
 LONGEST_HEADER = 4 << 20
 """Bytes before the voxels: what programs note there is read as well, piece by piece."""
@@ -37,7 +37,7 @@ def nifti_stack(
 ) -> Stack:
     """The slices of volumes that lie on one grid, as contrasts; `through` is the axis across the slices."""
     refuse_options_of_arrays(paths[0], reading)
-    with damage(paths[0]):
+    with report_damage(paths[0], KIND):
         image = _load(paths[0])
         view = View.of(image, reading, through)
     views = _views(paths, labels, image, view, by_voxel=through is not None)
@@ -138,7 +138,7 @@ def _views(
         raise InputError(f"{paths[0]} has shape {list(first.shape)}, but a volume of 3 axes is expected.")
     views = {paths[0]: view}
     for path in [*paths[1:], *([labels] if labels else [])]:
-        with damage(path):
+        with report_damage(path, KIND):
             image = _load(path)
             by_header = not by_voxel and _tells_orientation(first) and _tells_orientation(image)
             views[path] = View.of(image, Reading(plane=view.plane), None) if by_header else view
@@ -160,7 +160,7 @@ def _tells_orientation(image: "SpatialImage") -> bool:
 def _load(path: Path) -> "SpatialImage":
     import nibabel
 
-    with unquoted():
+    with silence_libraries():
         image = _kind(path).from_filename(path)
     scaled = (image.dataobj.slope, image.dataobj.inter) != (1, 0)
     stored = image.get_data_dtype().itemsize
@@ -190,24 +190,9 @@ def _kind(path: Path) -> Any:
 
 def _volumes(path: Path, view: View) -> Array:
     """(contrast, slice, row, column)."""
-    with damage(path):
+    with report_damage(path, KIND):
         values = np.asanyarray(_load(path).dataobj)
     if values.dtype.kind not in "buifc":
         raise InputError(f"{path} holds {values.dtype} values, but numbers are expected.")
     volumes = values.reshape(*values.shape[:3], -1)
     return np.moveaxis(view(volumes), 3, 0)
-
-
-@contextmanager
-def damage(path: Path) -> Iterator[None]:
-    """Whatever a broken file makes nibabel say, as one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except OSError as error:
-        if error.strerror is None:  # nibabel found less than the header promises
-            raise InputError(f"{path} is damaged: it ends too early.") from error
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-    except Exception as error:  # nibabel raises nearly everything
-        raise InputError(f"{path} is damaged: it is not a NIfTI file that can be read.") from error

@@ -90,11 +90,7 @@ def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[A
             array: Array = np.lib.format.read_array(stream, allow_pickle=False)
             return array
 
-    def rows(indices: Sequence[int]) -> Iterator[Array]:
-        if fortran_order:
-            array = whole()
-            yield from (array[index] for index in indices)
-            return
+    def read_rows(indices: Sequence[int]) -> Iterator[Array]:
         with numpy_file(path), opened() as stream:
             _header(stream)
             first, length = stream.tell(), math.prod(shape[1:]) * dtype.itemsize
@@ -102,7 +98,7 @@ def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[A
                 stream.seek(first + index * length)
                 yield np.frombuffer(_read_exactly(stream, length), dtype).reshape(shape[1:])
 
-    return LazyArray(shape, dtype, rows, whole)
+    return LazyArray(shape, dtype, whole, None if fortran_order else read_rows)
 
 
 def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
