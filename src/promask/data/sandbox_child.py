@@ -194,7 +194,8 @@ def _cell(cell: Any) -> Any:
         if isinstance(cell, np.ndarray) and cell.dtype.kind == "U" and not cell.size:
             return ""
         raise RefusedError("its cells hold neither numbers nor texts")
-    return cell.item()
+    value = cell.item()
+    return int(value) if isinstance(value, float) and value.is_integer() else value  # MATLAB's whole numbers
 
 
 TASKS: Mapping[str, Callable[..., Any]] = {

@@ -4,6 +4,7 @@ import gzip
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from promask.data.atomic import Array
 from promask.data.reading import PLANES, Reading
-from promask.data.sandbox import check_claim, report_damage, silence_libraries
+from promask.data.sandbox import PIECE, check_claim, report_damage, silence_libraries
 from promask.data.stack import Pair, Stack, refuse_options_of_arrays
 from promask.errors import InputError
 
@@ -157,11 +158,12 @@ def _tells_orientation(image: "SpatialImage") -> bool:
     return any(int(header[code]) > 0 for code in ("sform_code", "qform_code"))
 
 
-def _load(path: Path) -> "SpatialImage":
+def _load(path: Path, file: Any = None) -> "SpatialImage":
+    """The header of a file, with which its values can be read; from `file` if it is open."""
     import nibabel
 
     with silence_libraries():
-        image = _kind(path).from_filename(path)
+        image = _kind(path).from_file_map({"image": nibabel.FileHolder(str(path), file)})
     scaled = (image.dataobj.slope, image.dataobj.inter) != (1, 0)
     stored = image.get_data_dtype().itemsize
     # Scaled values are computed in double precision, from one array to another.
@@ -172,11 +174,15 @@ def _load(path: Path) -> "SpatialImage":
     return image
 
 
+def _open(path: Path) -> BufferedIOBase:
+    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
+
+
 def _kind(path: Path) -> Any:
     """Nibabel's class for a file, whose header is looked at before nibabel reads what lies behind it."""
     import nibabel
 
-    with (gzip.open if path.name.lower().endswith(".gz") else open)(path, "rb") as file:
+    with _open(path) as file:
         start = file.read(max(kind.header_class.sizeof_hdr for kind in (nibabel.Nifti1Image, nibabel.Nifti2Image)))
     for kind in (nibabel.Nifti1Image, nibabel.Nifti2Image):
         header: Any = kind.header_class
@@ -190,8 +196,10 @@ def _kind(path: Path) -> Any:
 
 def _volumes(path: Path, view: View) -> Array:
     """(contrast, slice, row, column)."""
-    with report_damage(path, KIND):
-        values = np.asanyarray(_load(path).dataobj)
+    with report_damage(path, KIND), _open(path) as file:
+        values = np.asanyarray(_load(path, file).dataobj)
+        while file.read(PIECE):  # up to the checksum of a compressed file, which nibabel does not look at
+            check_claim(file.tell(), path)
     if values.dtype.kind not in "buifc":
         raise InputError(f"{path} holds {values.dtype} values, but numbers are expected.")
     volumes = values.reshape(*values.shape[:3], -1)
