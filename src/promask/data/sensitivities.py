@@ -18,11 +18,11 @@ from torch import Tensor
 
 from promask.data.atomic import NUMBERS, Array, as_tensor
 from promask.data.cache import Column, ColumnWriter, entry
-from promask.data.readers.arrays import MAPS, LazyArray, listed, plain
-from promask.data.readers.bart import bart_file, bart_maps
+from promask.data.readers.arrays import MAPS, LazyArray, join_complex, list_names
+from promask.data.readers.bart import find_bart_file, read_bart_maps
 from promask.data.readers.hdf5 import list_hdf5_arrays
 from promask.data.readers.matlab import list_mat_arrays
-from promask.data.readers.numpy import array_of_npy, arrays_of_npz
+from promask.data.readers.numpy import list_npy_arrays, list_npz_arrays
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, chosen_from, reading_of
 from promask.data.simulate import usable_maps
@@ -100,28 +100,28 @@ def _rows(
 
 def read_maps(source: str, volumes: bool) -> Array:
     """The numbers of a file of maps, (coil, *space) or (N, coil, *space), mapped into memory where possible."""
-    path = bart_file(source)
+    path = find_bart_file(source)
     if not path.is_file():
         raise InputError(f"{source} is not a file: coil maps cannot be read from there.")
     suffix = path.suffix.lower()
     if suffix == ".cfl":
-        return bart_maps(path, volumes)
+        return read_bart_maps(path, volumes)
     if suffix not in MAPS_READERS:
         endings = ", ".join((*MAPS_READERS, ".cfl"))
         raise InputError(f"Coil maps cannot be read from {source}: give one of {endings}.")
     arrays = MAPS_READERS[suffix](path)
     name = next(iter(arrays)) if len(arrays) == 1 else MAPS
     if name not in arrays:
-        raise InputError(f"{source} holds no array `{MAPS}`, but {listed(arrays)}.")
-    values = plain(arrays[name].whole())
+        raise InputError(f"{source} holds no array `{MAPS}`, but {list_names(arrays)}.")
+    values = join_complex(arrays[name].whole())
     if values.dtype.kind not in NUMBERS or not values.size:
         raise InputError(f"The coil maps of {source} are not numbers, or none at all.")
     return values
 
 
 MAPS_READERS: Mapping[str, Callable[[Path], Mapping[str, LazyArray]]] = {
-    ".npy": array_of_npy,
-    ".npz": arrays_of_npz,
+    ".npy": list_npy_arrays,
+    ".npz": list_npz_arrays,
     ".mat": list_mat_arrays,
     ".h5": list_hdf5_arrays,
     ".hdf5": list_hdf5_arrays,

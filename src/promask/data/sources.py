@@ -16,11 +16,11 @@ from promask.data.builtin.phantom import Anatomy
 from promask.data.file_set import FileSet, OnFile, prepared, usable
 from promask.data.folder import FileReader, read_folder
 from promask.data.preprocess import Acquired, acquired, adapted, channels_seen, stacked
-from promask.data.readers.acdc import acdc
-from promask.data.readers.bart import bart_file, read_bart
-from promask.data.readers.brats import brats
+from promask.data.readers.acdc import read_acdc
+from promask.data.readers.bart import find_bart_file, read_bart
+from promask.data.readers.brats import read_brats
 from promask.data.readers.dicom import is_dicom, read_dicom
-from promask.data.readers.fastmri import fastmri, fastmri_plus
+from promask.data.readers.fastmri import read_fastmri, read_fastmri_plus
 from promask.data.readers.hdf5 import read_hdf5
 from promask.data.readers.matlab import read_mat
 from promask.data.readers.nifti import read_nifti, split_name
@@ -86,10 +86,10 @@ BUILT_IN: Mapping[str, Callable[..., ArraySet]] = {
     "knee": _procedural(knee, "knee"),
 }
 COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[Describe]]] = {
-    "acdc": acdc,
-    "brats": brats,
-    "fastmri": fastmri,
-    "fastmri+": fastmri_plus,
+    "acdc": read_acdc,
+    "brats": read_brats,
+    "fastmri": read_fastmri,
+    "fastmri+": read_fastmri_plus,
 }
 """Data sets with a layout of their own: `acdc:ROOT` and so on."""
 READERS: Mapping[str, FileReader] = {
@@ -143,7 +143,7 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
         if not Path(root).is_dir():
             raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
         return FileSet(usable(COLLECTIONS[collection](Path(root), reading), reading), reading, text)
-    path = bart_file(text)
+    path = find_bart_file(text)
     if not path.exists():
         collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
         raise InputError(

@@ -1,9 +1,8 @@
-"""The annotations of fastMRI+ (Zhao et al. 2022): boxes around findings, and label masks made of them.
+"""The fastMRI data set (Zbontar et al. 2018): HDF5 files of raw k-space, single- and multi-coil.
 
-The fastMRI data set (Zbontar et al. 2018): HDF5 files of raw k-space, single- and multi-coil.
-
-Columns of k-space outside of what was measured are padding: they are left out of the budget. Images are judged on
-the matrix of the reconstruction, 320 x 320 for knees, as fastMRI does.
+Columns of k-space outside of what was measured are padding: they are never acquired, and not counted. Images are
+judged on the matrix of the reconstruction, 320 x 320 for knees, as fastMRI does. The annotations of fastMRI+ (Zhao et
+al. 2022), boxes around findings, become label masks.
 """
 
 import csv
@@ -107,7 +106,7 @@ def is_fastmri(file: "h5py.File") -> bool:
     return "kspace" in file and HEADER in file
 
 
-def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[Describe]:
+def read_fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[Describe]:
     """The files of `*_train` and `*_val` folders, or of the root itself; `annotated`: slices of fastMRI+ only."""
     files: list[tuple[Path, bool | None]] = [
         (file, held_out)
@@ -130,9 +129,9 @@ def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[Descr
     ]
 
 
-def fastmri_plus(root: Path, reading: Reading) -> list[Describe]:
+def read_fastmri_plus(root: Path, reading: Reading) -> list[Describe]:
     """The slices that fastMRI+ annotates (Zhao et al. 2022), which the paper uses."""
-    return fastmri(root, reading, annotated=True)
+    return read_fastmri(root, reading, annotated=True)
 
 
 def read_fastmri_file(
@@ -158,7 +157,7 @@ def read_fastmri_file(
         if "mask" in file:
             raise InputError(f"{path} is undersampled, as the test files of fastMRI are: masks need full k-space.")
         shape, reference = tuple(kspace.shape), RECONSTRUCTIONS[kspace.ndim]
-        header = _header(file, path)
+        header = MrdHeader.parse(file[HEADER][()], path) if HEADER in file else None
         patient = private_name(str(file.attrs["patient_id"])) if "patient_id" in file.attrs else path.stem
         has_reference = reference in file
         told = header.image[:2] if header is not None and all(header.image[:2]) else (CROP, CROP)
@@ -213,10 +212,6 @@ def find_annotations(root: Path, names: Collection[str]) -> Annotations:
             numbers = {label: number for number, label in enumerate(labels, start=1)}
             found.append(Annotations(by_slice, numbers, path))
     return max(found, key=lambda table: len(table.boxes.keys() & set(names)), default=Annotations())
-
-
-def _header(file: "h5py.File", path: Path) -> MrdHeader | None:
-    return MrdHeader.parse(file[HEADER][()], path) if HEADER in file else None
 
 
 def _columns(header: MrdHeader | None, width: int, path: Path) -> tuple[int, int]:

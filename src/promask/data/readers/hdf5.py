@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from promask.data.atomic import Array
-from promask.data.readers.arrays import LazyArray, stack_of_arrays
+from promask.data.readers.arrays import LazyArray, read_arrays
 from promask.data.readers.fastmri import is_fastmri, read_fastmri_file
 from promask.data.readers.ismrmrd import is_ismrmrd, read_ismrmrd
 from promask.data.reading import Reading
@@ -24,7 +24,7 @@ def read_hdf5(path: Path, reading: Reading) -> Stack:
         return read_fastmri_file(path, reading)
     if of_ismrmrd:
         return read_ismrmrd(path, reading)
-    return stack_of_arrays(list_hdf5_arrays(path), path, reading)
+    return read_arrays(list_hdf5_arrays(path), path, reading)
 
 
 def list_hdf5_arrays(path: Path) -> dict[str, LazyArray]:

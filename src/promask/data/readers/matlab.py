@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from promask.data.atomic import Array
-from promask.data.readers.arrays import LazyArray, stack_of_arrays
+from promask.data.readers.arrays import LazyArray, read_arrays
 from promask.data.readers.hdf5 import list_hdf5_arrays
 from promask.data.reading import Reading
 from promask.data.sandbox import open_hdf5, sandbox
@@ -29,7 +29,7 @@ USER_BLOCK = 512
 
 def read_mat(path: Path, reading: Reading) -> Stack:
     """Variables `image` or `kspace`, with `label` and `subject`."""
-    return stack_of_arrays(list_mat_arrays(path), path, reading)
+    return read_arrays(list_mat_arrays(path), path, reading)
 
 
 def list_mat_arrays(path: Path) -> dict[str, LazyArray]:

@@ -30,10 +30,10 @@ LABEL_ENDS = ("_gt", "_seg", "_dseg", "_label", "_labels")
 def read_nifti(path: Path, reading: Reading) -> Stack:
     """The slices of a volume, (x, y, z) or (x, y, z, contrast), with the labels of a file beside it."""
     labels = next((file for file in _label_names(path) if file.exists()), None)
-    return nifti_stack([path], reading, labels)
+    return read_volumes([path], reading, labels)
 
 
-def nifti_stack(
+def read_volumes(
     paths: Sequence[Path], reading: Reading, labels: Path | None = None, through: int | None = None
 ) -> Stack:
     """The slices of volumes that lie on one grid, as contrasts; `through` is the axis across the slices."""
