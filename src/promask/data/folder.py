@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from promask.data.readers.dicom import dicom_series, is_dicom
+from promask.data.readers.dicom import find_dicom_series, is_dicom
 from promask.data.readers.nifti import is_label, split_name
 from promask.data.reading import Reading
 from promask.data.stack import Describe, Stack
@@ -34,7 +34,7 @@ def read_folder(root: Path, reading: Reading, readers: Mapping[str, FileReader])
         by_part = [[path for path in slices if _part(path, root) == part] for part in PART_FOLDERS]
     else:
         by_part = [slices]
-    stacks = [*images, *(series for paths in by_part for series in dicom_series(paths, reading))]
+    stacks = [*images, *(series for paths in by_part for series in find_dicom_series(paths, reading))]
     if not stacks:
         endings = ", ".join(readers)
         raise InputError(f"{root} holds no file that promask reads ({endings}, or DICOM).")

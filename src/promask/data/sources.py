@@ -91,7 +91,7 @@ COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[Describe]]] = {
     "fastmri": read_fastmri,
     "fastmri+": read_fastmri_plus,
 }
-"""Data sets with a layout of their own: `acdc:ROOT` and so on."""
+"""Data sets with a layout of their own, `acdc:ROOT` and so on: a function that finds their stacks in a folder."""
 READERS: Mapping[str, FileReader] = {
     ".npz": read_npz,
     ".npy": read_npy,
@@ -105,6 +105,7 @@ READERS: Mapping[str, FileReader] = {
     ".dcm": read_dicom,
     ".ima": read_dicom,
 }
+"""The reader of files with each ending: a function that describes the samples of a file as a `Stack`."""
 
 
 def load(data: Any, reading: Reading = Reading()) -> SampleSet:

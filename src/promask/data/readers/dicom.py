@@ -27,8 +27,6 @@ INDEX = "DICOMDIR"
 """The list of the files on a disc, in the same format."""
 HEADER = ("SeriesInstanceUID", "PatientID", "Rows", "Columns", "NumberOfFrames", "InstanceNumber")
 GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel")
-
-
 PIXEL = 24
 """Bytes that a pixel takes while it is read and scaled, in double precision."""
 
@@ -48,10 +46,10 @@ def is_dicom(path: Path) -> bool:
 
 def read_dicom(path: Path, reading: Reading) -> Stack:
     """A single file."""
-    return _stack([_header(path)], reading)
+    return _read_series([_header(path)], reading)
 
 
-def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, Describe]]:
+def find_dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, Describe]]:
     """The series in a list of files, each a stack, with one of its files."""
     series: dict[tuple[str, str | None], list[_Header]] = {}
     result: list[tuple[Path, Describe]] = []
@@ -62,7 +60,7 @@ def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, De
             result.append((path, partial(_raise, error)))
             continue
         series.setdefault((header.series, header.patient), []).append(header)
-    return [*((files[0].path, partial(_stack, files, reading)) for files in series.values()), *result]
+    return [*((files[0].path, partial(_read_series, files, reading)) for files in series.values()), *result]
 
 
 def _raise(error: InputError) -> Stack:
@@ -82,7 +80,7 @@ class _Header:
     place: tuple[float, float]
 
 
-def _stack(files: Sequence[_Header], reading: Reading) -> Stack:
+def _read_series(files: Sequence[_Header], reading: Reading) -> Stack:
     refuse_options_of_arrays(files[0].path, reading)
     files = sorted(files, key=lambda file: (file.place, str(file.path)))
     paths = [file.path for file in files]
@@ -123,7 +121,7 @@ def _header(path: Path) -> _Header:
     with _with_pydicom(path):
         import pydicom
 
-        _check_unpacked(path)
+        _check_deflated(path)
         header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=[*HEADER, *GEOMETRY])
         return _Header(
             path=path,
@@ -136,8 +134,8 @@ def _header(path: Path) -> _Header:
         )
 
 
-def _check_unpacked(path: Path) -> None:
-    """Of a file that is compressed as a whole, which pydicom unpacks at once, see first how much comes out."""
+def _check_deflated(path: Path) -> None:
+    """Refuse a file, compressed as a whole, whose content is too large: pydicom decompresses it at once."""
     from pydicom.filereader import _read_file_meta_info, read_preamble
     from pydicom.uid import DeflatedExplicitVRLittleEndian
 
@@ -163,7 +161,7 @@ def _pixels(path: Path) -> Array:
         import pydicom
         from pydicom.pixels.processing import apply_rescale
 
-        _check_unpacked(path)
+        _check_deflated(path)
         dataset = pydicom.dcmread(path)
         _check_compression(dataset, path)
         _check_frames(dataset, path)
@@ -173,7 +171,7 @@ def _pixels(path: Path) -> Array:
 
 
 def _check_frames(dataset: "Dataset", path: Path) -> None:
-    """Of compressed frames, which say their size once more, see that it is that of the header before they grow."""
+    """Refuse compressed frames of another size than the header states, before they are decompressed."""
     if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
         return
     from PIL import Image, UnidentifiedImageError

@@ -1,8 +1,8 @@
 """The fastMRI data set (Zbontar et al. 2018): HDF5 files of raw k-space, single- and multi-coil.
 
 Columns of k-space outside of what was measured are padding: they are never acquired, and not counted. Images are
-judged on the matrix of the reconstruction, 320 x 320 for knees, as fastMRI does. The annotations of fastMRI+ (Zhao et
-al. 2022), boxes around findings, become label masks.
+judged on the matrix of the reconstruction, 320 x 320 for knees, as fastMRI does. The annotations of fastMRI+ (Zhao
+et al. 2022), boxes around findings, become label masks.
 """
 
 import csv
@@ -25,7 +25,15 @@ from promask.types import Geometry
 if TYPE_CHECKING:
     import h5py
 
+CROP = 320
+"""The usual size of the judged part, where the header does not say."""
+FOLDERS = {"train": False, "val": True}
+"""The folders end in these; test folders of the challenge are undersampled, and not read."""
+HEADER = "ismrmrd_header"
+RECONSTRUCTIONS = {3: "reconstruction_esc", 4: "reconstruction_rss"}
+"""The reference image of single- and of multi-coil k-space, by its number of axes."""
 COLUMNS = ("file", "slice", "study_level", "x", "y", "width", "height", "label")
+"""Those of a table of fastMRI+."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ def read_boxes(path: Path) -> list[Box] | None:
         raise InputError(f"Cannot read {path}: {error}.") from error
 
 
-def label_mask(boxes: Sequence[Box], size: tuple[int, ...], numbers: Mapping[str, int]) -> Array:
+def draw_labels(boxes: Sequence[Box], size: tuple[int, ...], numbers: Mapping[str, int]) -> Array:
     """The number of the label at each pixel, 0 where there is no finding; smaller boxes lie on top."""
     mask = np.zeros(size, np.uint8 if len(numbers) < 256 else np.int32)
     for box in sorted(boxes, key=lambda box: -box.width * box.height):
@@ -81,15 +89,6 @@ def _box(row: dict[str, str], path: Path, line: int) -> Box:
         return Box(row["file"].removesuffix(".h5"), number, x, y, width, height, row["label"].strip())
     except (TypeError, ValueError, OverflowError, AttributeError) as error:  # None where the line is too short
         raise InputError(f"Line {line} of {path} is not an annotation of fastMRI+.") from error
-
-
-CROP = 320
-"""The usual size of the judged part, where the header does not say."""
-FOLDERS = {"train": False, "val": True}
-"""The folders end in these; test folders of the challenge are undersampled, and not read."""
-HEADER = "ismrmrd_header"
-RECONSTRUCTIONS = {3: "reconstruction_esc", 4: "reconstruction_rss"}
-"""The reference image of single- and of multi-coil k-space, by its number of axes."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def read_fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[
 
 
 def read_fastmri_plus(root: Path, reading: Reading) -> list[Describe]:
-    """The slices that fastMRI+ annotates (Zhao et al. 2022), which the paper uses."""
+    """The slices that fastMRI+ annotates, which the paper uses."""
     return read_fastmri(root, reading, annotated=True)
 
 
@@ -160,14 +159,14 @@ def read_fastmri_file(
         header = MrdHeader.parse(file[HEADER][()], path) if HEADER in file else None
         patient = private_name(str(file.attrs["patient_id"])) if "patient_id" in file.attrs else path.stem
         has_reference = reference in file
-        told = header.image[:2] if header is not None and all(header.image[:2]) else (CROP, CROP)
-        stored = tuple(file[reference].shape) if has_reference else (shape[0], *told)
+        matrix = header.image[:2] if header is not None and all(header.image[:2]) else (CROP, CROP)
+        stored = tuple(file[reference].shape) if has_reference else (shape[0], *matrix)
     count, space, size = shape[0], shape[-2:], stored[1:]
     if len(stored) != 3 or stored[0] != count:
         raise InputError(
             f"The {reference} of {path} has shape {list(stored)}, but {count} images are expected, one per slice."
         )
-    region = tuple(min(n, wanted) for n, wanted in zip(space, size, strict=True))
+    region = tuple(map(min, space, size))
     geometry = Geometry(((0, space[0]), _columns(header, space[1], path)), region if region != space else ())
     boxes = annotations.boxes.get(path.stem, {})
     numbers = [number for number in reading.chosen(count) if not annotated or number in boxes]
@@ -181,7 +180,7 @@ def read_fastmri_file(
                 values = source[number].reshape(-1, *source.shape[-2:])
                 label = None
                 if annotations.source is not None:
-                    drawn = label_mask(boxes.get(number, []), size, annotations.numbers)
+                    drawn = draw_labels(boxes.get(number, []), size, annotations.numbers)
                     label = fitted(as_tensor(drawn), values.shape[1:]).numpy()
                 yield values, label
 
