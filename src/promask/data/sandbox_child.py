@@ -81,7 +81,7 @@ def _check_array(item: Any, most: int) -> None:
         raise RefusedError(f"its array {item.name!r} has shape {list(item.shape)}, which is not plausible")
     if item.chunks is None:
         return
-    if math.prod(item.chunks) * bytes_each > most // 4:  # they are unpacked whole, beside what is read of them
+    if math.prod(item.chunks) * bytes_each > most // 4:  # they are decompressed whole
         raise RefusedError(f"its array {item.name!r} has chunks of {list(item.chunks)}, which is not plausible")
     plan = item.id.get_create_plist()
     filters = [plan.get_filter(number)[0] for number in range(plan.get_nfilters())]

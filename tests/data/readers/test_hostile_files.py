@@ -243,8 +243,8 @@ def test_nothing_in_the_package_could_unpickle():
                 assert (node.module or "").partition(".")[0] not in forbidden, path
             elif isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
-                told = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                keywords = {word.arg: ast.unparse(word.value) for word in node.keywords}
                 assert called not in ("torch.load", "eval", "exec", "__import__"), path
-                assert told.get("allow_pickle", "False") == "False", path
+                assert keywords.get("allow_pickle", "False") == "False", path
                 if called.rpartition(".")[2] in ("load", "read_array") and called.startswith("np."):
-                    assert told.get("allow_pickle") == "False", path
+                    assert keywords.get("allow_pickle") == "False", path

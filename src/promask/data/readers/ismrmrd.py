@@ -72,8 +72,8 @@ class MrdHeader:
         limits = [("encodingLimits", f"kspace_encoding_step_{step}") for step in (1, 2)]
 
         def centre(step: int) -> int:
-            told = number(*limits[step], "center")
-            return matrix[step + 1] // 2 if told is None else told
+            stated = number(*limits[step], "center")
+            return matrix[step + 1] // 2 if stated is None else stated
 
         return MrdHeader(
             matrix=matrix,
@@ -85,7 +85,7 @@ class MrdHeader:
 
 
 def _refuse_entities(text: str | bytes) -> None:
-    """No header declares anything: what does is made to grow when it is read, or to take in other files."""
+    """Refuse a header that declares entities, which may grow without end or take in other files."""
     parser = ParserCreate()
 
     def declared(*_: Any) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KIND = "a NIfTI file"
 SUFFIXES = (".nii.gz", ".nii")
 LONGEST_HEADER = 4 << 20
-"""Bytes before the voxels: what programs note there is read as well, piece by piece."""
+"""Bytes before the voxels: nibabel also reads the notes that programs leave there."""
 LABEL_ENDS = ("_gt", "_seg", "_dseg", "_label", "_labels")
 """A file whose name ends in one of these holds the labels of the file without it."""
 
@@ -46,18 +46,15 @@ def read_volumes(
     depth, *plane = (image.shape[axis] for axis in view.axes)
     if 0 in image.shape:
         raise InputError(f"{paths[0]} holds no images: its shape is {list(image.shape)}.")
-    kept = reading.chosen(depth) if reading.volumes else range(depth)
-    numbers = range(min(1, len(kept))) if reading.volumes else reading.chosen(depth)
+    kept = reading.chosen(depth)
+    numbers = range(min(1, len(kept))) if reading.volumes else kept
 
     def read(chosen: Sequence[int]) -> Iterator[Pair]:
         parts = [_volumes(path, views[path]) for path in paths]
         volumes = parts[0] if len(parts) == 1 else np.concatenate(parts)
         labelled = None if labels is None else _volumes(labels, views[labels])[0]
-        if reading.volumes:
-            yield volumes[:, kept], None if labelled is None else labelled[kept]
-            return
-        for number in chosen:
-            yield volumes[:, number], None if labelled is None else labelled[number]
+        for place in [kept] if reading.volumes else chosen:
+            yield volumes[:, place], None if labelled is None else labelled[place]
 
     space = (len(kept), *plane) if reading.volumes else tuple(plane)
     files = (*paths, labels) if labels is not None else tuple(paths)
@@ -101,7 +98,7 @@ class View:
 
 
 def is_label(path: Path) -> bool:
-    """Whether the name of a file says that it holds the labels of another one."""
+    """Whether a file holds the labels of another one, by its name."""
     stem, suffix = split_name(path)
     return suffix.lower() in SUFFIXES and stem.endswith(LABEL_ENDS)
 

@@ -68,7 +68,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
     about = archive.getinfo(name)
     if about.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(f"{path} is compressed in a way that NumPy does not use: save it with numpy.savez.")
-    check_claim(about.file_size, path)  # no more than this is ever unpacked
+    check_claim(about.file_size, path)  # no more than this is ever decompressed
 
     @contextmanager
     def open_member() -> Iterator[Any]:
