@@ -15,7 +15,6 @@ import os
 import struct
 import sys
 import time
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -190,11 +189,10 @@ def extract_matlab(path: str, most: int, name: str, target: str) -> None:
 
 def _cell(cell: Any) -> Any:
     """The number or the text in a cell."""
-    if not isinstance(cell, np.ndarray) or cell.dtype.kind not in "buifU" or cell.size != 1:
-        if isinstance(cell, np.ndarray) and cell.dtype.kind == "U" and not cell.size:
-            return ""
+    kind = cell.dtype.kind if isinstance(cell, np.ndarray) else "O"
+    if kind not in "buifU" or (cell.size != 1 and not (kind == "U" and cell.size == 0)):
         raise RefusedError("its cells hold neither numbers nor texts")
-    value = cell.item()
+    value = cell.item() if cell.size else ""
     return int(value) if isinstance(value, float) and value.is_integer() else value  # MATLAB's whole numbers
 
 
@@ -253,7 +251,6 @@ def answer_in_fork(question: dict[str, Any]) -> Any:
 
 def main() -> None:
     """Answer until there are no more questions."""
-    warnings.simplefilter("ignore")
     for line in sys.stdin:
         question = json.loads(line)
         if question["task"] != "check_hdf5":
