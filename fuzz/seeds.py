@@ -25,7 +25,8 @@ from promask.export.formats import FORMATS, write_mask
 from promask.learning.api import learn
 from promask.learning.checkpoint import FORMAT, checksum
 from promask.learning.config import Config
-from promask.learning.history import Progress, Trajectory
+from promask.learning.hooks import Progress, Trajectory
+from promask.learning.records import DataRecord, RunHistory, RunRecord
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import KEY, Architecture, SegmentationNetwork
 
@@ -247,8 +248,8 @@ def run_folder() -> tuple[list[str], list[list[bytes]]]:
     for pattern in ("padded lines", "locations"):
         run = run_on(MASK_PATTERNS[pattern])
         steps = Trajectory((0, 5), run.probabilities.expand(2, *run.probabilities.shape))
-        about = {"reconstruction": {"settings": {}}, "data": "brain", "seconds": 1.5}
-        run = replace(run, trajectory=steps, history={"loss": [1.0, 0.5]}, about=about)
+        record = RunRecord(data=DataRecord("brain"), seconds=1.5)
+        run = replace(run, trajectory=steps, history=RunHistory(loss=[1.0, 0.5]), record=record)
         with tempfile.TemporaryDirectory() as folder:
             place = run.save(Path(folder, "run"))
             runs.append([(place / name).read_bytes() for name in names])
