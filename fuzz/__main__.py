@@ -32,7 +32,7 @@ class Watch:
     def __init__(self, name: str, call: Callable[[bytes], None], seconds: float, findings: Path) -> None:
         self.name, self.call, self.seconds, self.findings = name, call, seconds, findings
         self.executions, self.slowest, self.found = 0, 0.0, set[str]()
-        self.told = time.monotonic()
+        self.reported = time.monotonic()
         self.start, self.start_cpu = time.monotonic(), time.process_time()
         self.peak, self.most = peak_memory(), 0
 
@@ -55,8 +55,8 @@ class Watch:
         clock = time.monotonic()
         if clock - self.start >= self.seconds:
             self.finish("the time is over")
-        if clock - self.told > EVERY:
-            self.told = clock
+        if clock - self.reported > EVERY:
+            self.reported = clock
             print(self.state(), flush=True)
 
     def finish(self, reason: str) -> None:

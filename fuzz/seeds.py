@@ -25,7 +25,8 @@ from promask.export.formats import FORMATS, write_mask
 from promask.learning.api import learn
 from promask.learning.checkpoint import FORMAT, checksum
 from promask.learning.config import Config
-from promask.learning.history import Progress, Trajectory
+from promask.learning.hooks import Progress, Trajectory
+from promask.learning.records import DataRecord, RunHistory, RunRecord
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import KEY, Architecture, SegmentationNetwork
 
@@ -157,11 +158,11 @@ def nifti(labels: bool = False) -> bytes:
 
 def bart() -> list[tuple[bytes, bytes]]:
     """Headers and numbers."""
-    made = []
+    pairs = []
     for array in (COILS[0].transpose(1, 2, 0)[:, :, None], IMAGES[:2].transpose(1, 2, 0)):
         header = f"# Dimensions\n{' '.join(map(str, (*array.shape, 1, 1)))}\n# Command\nfft\n".encode()
-        made.append((header, array.astype(np.complex64).tobytes(order="F")))
-    return made
+        pairs.append((header, array.astype(np.complex64).tobytes(order="F")))
+    return pairs
 
 
 def dicom() -> list[bytes]:
@@ -214,17 +215,17 @@ def measurements(head: np.dtype[Any]) -> list[Sequence[bytes]]:
 @functools.cache
 def collections() -> dict[str, tuple[str, dict[str, bytes], str]]:
     """For each layout its name, its files, and which of them is the text that describes the others."""
-    made = {}
+    found = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         layouts.patient(folder / "acdc", 1, size=(8, 9), depth=5)
-        made["acdc"] = ("acdc", _below(folder / "acdc"), "patient001/Info.cfg")
+        found["acdc"] = ("acdc", _below(folder / "acdc"), "patient001/Info.cfg")
         layouts.decathlon(folder / "brats", numbers=(1,), plane=(4, 3))
-        made["brats"] = ("brats", _below(folder / "brats"), "dataset.json")
+        found["brats"] = ("brats", _below(folder / "brats"), "dataset.json")
         layouts.scan(folder / "fastmri" / "file1000000.h5", layouts.measured(2))
         (folder / "fastmri" / "knee.csv").write_text(layouts.TABLE)
-        made["fastmri"] = ("fastmri+", _below(folder / "fastmri"), "knee.csv")
-    return made
+        found["fastmri"] = ("fastmri+", _below(folder / "fastmri"), "knee.csv")
+    return found
 
 
 def _below(folder: Path) -> dict[str, bytes]:
@@ -247,8 +248,8 @@ def run_folder() -> tuple[list[str], list[list[bytes]]]:
     for pattern in ("padded lines", "locations"):
         run = run_on(MASK_PATTERNS[pattern])
         steps = Trajectory((0, 5), run.probabilities.expand(2, *run.probabilities.shape))
-        about = {"reconstruction": {"settings": {}}, "data": "brain", "seconds": 1.5}
-        run = replace(run, trajectory=steps, history={"loss": [1.0, 0.5]}, about=about)
+        record = RunRecord(data=DataRecord("brain"), seconds=1.5)
+        run = replace(run, trajectory=steps, history=RunHistory(loss=[1.0, 0.5]), record=record)
         with tempfile.TemporaryDirectory() as folder:
             place = run.save(Path(folder, "run"))
             runs.append([(place / name).read_bytes() for name in names])
@@ -319,13 +320,13 @@ def checkpoints() -> list[bytes]:
 
 def masks() -> list[list[bytes]]:
     """A mask in each format; those of BART are two files."""
-    made = []
+    files = []
     for name, format in FORMATS.items():
         with tempfile.TemporaryDirectory() as folder:
             path = write_mask(exported("columns"), Path(folder, f"a{format.suffix}"), name)
             header = path.with_suffix(".hdr")
-            made.append([path.read_bytes(), *([header.read_bytes()] if header.exists() else [])])
-    return made
+            files.append([path.read_bytes(), *([header.read_bytes()] if header.exists() else [])])
+    return files
 
 
 def labelled_npz() -> bytes:

@@ -20,7 +20,7 @@ import ismrmrd
 import numpy as np
 
 from fuzz import seeds
-from promask.data import sandbox as hdf5_trial
+from promask.data import sandbox
 from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sensitivities import read_maps
@@ -32,7 +32,7 @@ from promask.learning.config import Config, read_settings
 from promask.learning.run import Run
 from promask.segmentation.network import SegmentationNetwork
 
-hdf5_trial.SECONDS = 1.0  # files are small, and some never come to an end
+sandbox.CPU_SECONDS = 1.0  # files are small, and some never come to an end
 NEXT = b"|NEXT|"
 """Between the files of an input that is several."""
 
@@ -68,7 +68,7 @@ class Folder:
 
 
 def samples(data: str | Path, **settings: object) -> None:
-    """Read data as `promask learn` does: describe them, make them ready, take the first and the last sample."""
+    """Read data as `promask learn` does: describe them, prepare them, take the first and the last sample."""
     found = prepare(load(str(data), Reading(**settings)))  # type: ignore[arg-type]
     for index in (0, len(found) - 1):
         found[index]
@@ -200,19 +200,19 @@ def measurement(place: Path) -> Target:
         xml, _, heads = rest.partition(NEXT)
         file = folder.files({}) / "a.h5"
         folder.path.mkdir(exist_ok=True)
-        with h5py.File(file, "w") as opened:
+        with h5py.File(file, "w") as h5:
             if way % 2:
-                opened["ismrmrd_header"] = np.bytes_(xml.partition(b"\0")[0] or b" ")
-                opened["kspace"] = np.ones((2, 6, 4), np.complex64) * np.arange(1, 5)
-                opened.attrs["patient_id"] = heads[:20].partition(b"\0")[0]
+                h5["ismrmrd_header"] = np.bytes_(xml.partition(b"\0")[0] or b" ")
+                h5["kspace"] = np.ones((2, 6, 4), np.complex64) * np.arange(1, 5)
+                h5.attrs["patient_id"] = heads[:20].partition(b"\0")[0]
             else:
-                opened.create_dataset("dataset/xml", (1,), h5py.string_dtype())[0] = xml.partition(b"\0")[0]
+                h5.create_dataset("dataset/xml", (1,), h5py.string_dtype())[0] = xml.partition(b"\0")[0]
                 rows = np.frombuffer(heads[: len(heads) // head.itemsize * head.itemsize], head)
                 lines = np.zeros(len(rows), line)
                 lines["head"] = rows
                 for row in lines:
                     row["traj"], row["data"] = np.zeros(0, "f4"), np.arange(way // 2 % 64, dtype="f4")
-                opened["dataset/data"] = lines
+                h5["dataset/data"] = lines
         refused(lambda: samples(file, volumes=way >= 128))
 
     return Target(
@@ -293,7 +293,7 @@ def masks(place: Path) -> Target:
 
 
 def cache(place: Path) -> Target:
-    """What is kept of samples that are ready, when it is damaged or forged."""
+    """The cache of prepared samples, when it is damaged or forged."""
     folder, data = Folder(place), place / "data.npz"
     data.write_bytes(seeds.labelled_npz())
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from promask.data.readers.dicom import dicom_series, is_dicom
+from promask.data.readers.dicom import find_dicom_series, is_dicom
 from promask.data.readers.nifti import is_label, split_name
 from promask.data.reading import Reading
 from promask.data.sample_file import ReadHeader, SampleFile
@@ -33,7 +33,7 @@ def read_folder(root: Path, reading: Reading, readers: Mapping[str, FileReader])
     series_of = [slices]
     if in_parts:  # a series is not joined across the parts
         series_of = [[path for path in slices if _part(path, root) == part] for part in PART_FOLDERS]
-    headers += [series for paths in series_of for series in dicom_series(paths, reading)]
+    headers += [series for paths in series_of for series in find_dicom_series(paths, reading)]
     if not headers:
         raise InputError(f"{root} holds no file that promask reads ({', '.join(readers)}, or DICOM).")
     places = [path.relative_to(root) for path, _ in headers]

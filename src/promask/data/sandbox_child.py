@@ -1,17 +1,22 @@
-"""Reads HDF5 files in a process of its own, before promask does; it is started by its path, without promask.
+"""Reads HDF5 and MATLAB files in a process of its own; it is started by its path, and imports nothing of promask.
 
-The HDF5 library ends its process, or never returns, on some files that are damaged. So it is tried here first.
-Each line of standard input names a file and what will be read of it. The answer is a line that says what is wrong
-with it, empty if nothing is. Memory is limited to what is plausible for the file.
+The libraries that read these formats end their process, or never return, on some damaged files. So they are tried
+here first. Each line of standard input is a question about a file. The answer is a line with what is wrong with
+the file, empty if nothing is, and what was found in it; or `null` after a crash. Memory and time are limited to
+what is plausible for the file.
 """
 
 import ctypes
+import errno
 import gc
 import json
 import math
 import os
+import struct
 import sys
 import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,8 +34,7 @@ FILTERS = {
 """Ways to compress that cannot turn nothing into anything, if each is used once."""
 SLAB = 16 << 20
 """Bytes that are read at a time."""
-HARMFUL = "the HDF5 library does not survive it, or comes to no end with it"
-DAMAGED = "it is not an HDF5 file that can be read"
+UNREADABLE = "it cannot be read as a file of its format"
 ELSEWHERE = "it refers to other files, which promask does not follow"
 
 
@@ -38,15 +42,15 @@ class RefusedError(Exception):
     """The file is not to be read; says why."""
 
 
-def look(path: str, most: int, reads: list[tuple[str, str | None]]) -> None:
-    """Walk through a file, and read what will be read of it; objects may take `most` bytes."""
+def check_hdf5(path: str, most: int, reads: list[tuple[str, str | None]]) -> None:
+    """Walk through a file, and read the arrays, or fields of arrays, that will be read; `most` bytes for each."""
     with h5py.File(path, "r", locking=False) as file:
-        _look_at(file)
+        _check_item(file)
 
         def visit(name: str, item: Any) -> None:
-            _look_at(item)
+            _check_item(item)
             if isinstance(item, h5py.Dataset):
-                _look_at_array(item, most)
+                _check_array(item, most)
 
         file.visititems(visit)
         for name, field in reads:
@@ -54,8 +58,8 @@ def look(path: str, most: int, reads: list[tuple[str, str | None]]) -> None:
                 _read(file, file[name], field, most)
 
 
-def _look_at(item: Any) -> None:
-    """See that links stay in the file, and that attributes can be read."""
+def _check_item(item: Any) -> None:
+    """Check that links stay in the file, and that attributes can be read."""
     if isinstance(item, h5py.Group):
         for name in item:
             if not isinstance(item.get(name, getlink=True), h5py.HardLink | h5py.SoftLink):
@@ -65,8 +69,8 @@ def _look_at(item: Any) -> None:
             item.attrs[name]
 
 
-def _look_at_array(item: Any, most: int) -> None:
-    """See that an array lies in the file, and that its size and that of its pieces are plausible."""
+def _check_array(item: Any, most: int) -> None:
+    """Check that an array lies in the file, and that its size and that of its chunks are plausible."""
     if item.external or item.is_virtual:
         raise RefusedError(ELSEWHERE)
     if item.shape is None:
@@ -76,8 +80,8 @@ def _look_at_array(item: Any, most: int) -> None:
         raise RefusedError(f"its array {item.name!r} has shape {list(item.shape)}, which is not plausible")
     if item.chunks is None:
         return
-    if math.prod(item.chunks) * bytes_each > most // 4:  # they are unpacked whole, beside what is read of them
-        raise RefusedError(f"its array {item.name!r} has pieces of {list(item.chunks)}, which is not plausible")
+    if math.prod(item.chunks) * bytes_each > most // 4:  # they are decompressed whole
+        raise RefusedError(f"its array {item.name!r} has chunks of {list(item.chunks)}, which is not plausible")
     plan = item.id.get_create_plist()
     filters = [plan.get_filter(number)[0] for number in range(plan.get_nfilters())]
     if len(set(filters)) < len(filters) or not set(filters) <= FILTERS:
@@ -85,11 +89,11 @@ def _look_at_array(item: Any, most: int) -> None:
     whole = math.prod(item.chunks) * item.id.get_type().get_size()
     for number in range(item.id.get_num_chunks()):
         if item.id.get_chunk_info(number).size != whole and not filters:
-            raise RefusedError(DAMAGED)  # the library would write beyond what it has reserved
+            raise RefusedError(UNREADABLE)  # the library would write beyond what it has reserved
 
 
 def _read(file: Any, item: Any, field: str | None, most: int) -> None:
-    """Read all of an array, piece by piece; of what lies in one piece, a single value."""
+    """Read all of an array, slab by slab; of an array that is stored in one piece, a single value."""
     if item.shape is None or 0 in item.shape:
         return
     source = item if field is None or field not in (item.dtype.names or ()) else item.fields(field)
@@ -123,6 +127,82 @@ def _follow(file: Any, values: Any, most: int) -> int:
     return taken
 
 
+NUMBERS = {"logical": "u1", "single": "f4", "double": "f8"} | {
+    f"{sign}int{bits}": f"{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+"""The NumPy types of MATLAB's classes of numbers."""
+OTHERS = {"char": "U", "cell": "O", "struct": "V", "object": "V"}
+"""The kinds of NumPy types for its other classes; variables of classes that are in neither table are left out."""
+COMPRESSED, COMPLEX = 15, 0x0800
+"""The tag of a compressed variable, and the flag of a complex one, in files of version 5 to 7."""
+
+
+def list_matlab(path: str, most: int) -> list[tuple[str, list[int], str]]:
+    """Name, shape and NumPy type of each variable in a file of version 4 to 7; of 5 to 7 only headers are read."""
+    from scipy.io import loadmat, whosmat
+    from scipy.io.matlab import matfile_version
+
+    if matfile_version(path, appendmat=False)[0] == 0:
+        arrays = loadmat(path, appendmat=False).items()
+        return [(name, list(a.shape), a.dtype.str) for name, a in arrays if isinstance(a, np.ndarray)]
+    found: dict[str, tuple[str, list[int], str]] = {}
+    variables = whosmat(path, appendmat=False)
+    for (name, shape, kind), is_complex in zip(variables, _are_complex(path), strict=True):
+        if kind in NUMBERS | OTHERS and name != "__function_workspace__":
+            dtype = "c16" if is_complex and kind in NUMBERS else (NUMBERS | OTHERS)[kind]
+            found.setdefault(name, (name, list(shape), dtype))  # SciPy reads the first variable of a name
+    return list(found.values())
+
+
+def _are_complex(path: str) -> Iterator[bool]:
+    """Whether each variable of a file of version 5 to 7 is complex, which SciPy's list leaves out."""
+    with Path(path).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(126)
+        order = "<" if file.read(2) == b"IM" else ">"
+        while tag := file.read(8):
+            kind, length = struct.unpack(f"{order}II", tag)
+            end = file.tell() + length
+            if end > size:  # SciPy does not notice before the values are read
+                raise RefusedError(UNREADABLE)
+            if kind == COMPRESSED:
+                flags = zlib.decompressobj().decompress(file.read(min(length, 4096)), 20)[16:]
+            else:
+                flags = file.read(12)[8:]
+            yield bool(struct.unpack(f"{order}I", flags)[0] & COMPLEX)
+            file.seek(end)
+
+
+def extract_matlab(path: str, most: int, name: str, target: str) -> None:
+    """Save a variable, in MATLAB's order of axes, as a .npy file; cells become an array of what they hold."""
+    from scipy.io import loadmat
+
+    values = loadmat(path, appendmat=False, variable_names=[name])[name]
+    if not isinstance(values, np.ndarray) or values.dtype.names is not None:
+        raise RefusedError(UNREADABLE)
+    if values.dtype.hasobject:
+        values = np.array([_cell(cell) for cell in values.reshape(-1)]).reshape(values.shape)
+    if values.nbytes > most:
+        raise MemoryError
+    np.save(target, values, allow_pickle=False)
+
+
+def _cell(cell: Any) -> Any:
+    """The number or the text in a cell."""
+    kind = cell.dtype.kind if isinstance(cell, np.ndarray) else "O"
+    if kind not in "buifU" or (cell.size != 1 and not (kind == "U" and cell.size == 0)):
+        raise RefusedError("its cells hold neither numbers nor texts")
+    value = cell.item() if cell.size else ""
+    return int(value) if isinstance(value, float) and value.is_integer() else value  # MATLAB's whole numbers
+
+
+TASKS: Mapping[str, Callable[..., Any]] = {
+    "check_hdf5": check_hdf5,
+    "list_matlab": list_matlab,
+    "extract_matlab": extract_matlab,
+}
+
+
 def limit(most: int, seconds: float) -> None:
     """Let this process take no more than it has now and what is plausible, of memory and of processor time."""
     try:
@@ -137,39 +217,46 @@ def limit(most: int, seconds: float) -> None:
         return
 
 
-def answer(question: dict[str, Any]) -> str:
-    """What is wrong with a file, in words; nothing if it can be read."""
+def answer(question: dict[str, Any]) -> tuple[str, Any]:
+    """What is wrong with a file, in words, empty if nothing is; and what a task found in it."""
     limit(question["most"], question["seconds"])
     try:
-        look(question["path"], question["most"], question["reads"])
+        return "", TASKS[question["task"]](question["path"], question["most"], **question["arguments"])
     except RefusedError as error:
-        return str(error)
-    except Exception:  # the library raises nearly everything
-        return DAMAGED
-    return ""
+        return f"is damaged: {error}", None
+    except MemoryError:
+        return "is damaged: its content takes more memory than is plausible for its size", None
+    except Exception as error:  # the libraries raise nearly everything
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"needs room for temporary files: {os.strerror(error.errno)}", None
+        return f"is damaged: {UNREADABLE}", None
 
 
-def answer_of_another(question: dict[str, Any]) -> str:
-    """The same from a process that ends after it: what the library has destroyed may show when it cleans up."""
+def answer_in_fork(question: dict[str, Any]) -> Any:
+    """The same from a process that ends after it; None if it crashes, as it may when the library cleans up."""
     reader, writer = os.pipe()
     process = os.fork()
     if not process:
         os.close(reader)
-        os.write(writer, json.dumps(answer(question)).encode())
+        with os.fdopen(writer, "wb") as stream:
+            stream.write(json.dumps(answer(question)).encode())
         gc.collect()
         ctypes.CDLL(None).exit(0)  # the library cleans up; Python need not
     os.close(writer)
-    with os.fdopen(reader, "rb") as told:
-        content = told.read()
+    with os.fdopen(reader, "rb") as stream:
+        content = stream.read()
     _, status = os.waitpid(process, 0)
-    return str(json.loads(content)) if status == 0 and content else HARMFUL
+    return json.loads(content) if status == 0 and content else None
 
 
 def main() -> None:
     """Answer until there are no more questions."""
-    ask = answer_of_another if hasattr(os, "fork") else answer
     for line in sys.stdin:
-        print(json.dumps(ask(json.loads(line))), flush=True)
+        question = json.loads(line)
+        if question["task"] != "check_hdf5":
+            import scipy.io  # noqa: F401  before the fork, so that it is imported once
+        answered = answer_in_fork(question) if hasattr(os, "fork") else answer(question)
+        print(json.dumps(answered), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from torch import Tensor
 from promask.data.atomic import NUMBERS, Array, as_tensor
 from promask.data.cache import Column, ColumnWriter, find_or_write
 from promask.data.preprocess import crop_or_pad
-from promask.data.readers.arrays import MAPS, LazyArray, listed, plain
-from promask.data.readers.bart import bart_file, bart_maps
-from promask.data.readers.hdf5 import arrays_of
-from promask.data.readers.matlab import arrays_of_mat
-from promask.data.readers.numpy import array_of_npy, arrays_of_npz
+from promask.data.readers.arrays import MAPS, LazyArray, join_complex, list_names
+from promask.data.readers.bart import find_bart_file, read_bart_maps
+from promask.data.readers.hdf5 import list_hdf5_arrays
+from promask.data.readers.matlab import list_mat_arrays
+from promask.data.readers.numpy import list_npy_arrays, list_npz_arrays
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, reading_of, resolve_subset
 from promask.errors import InputError
@@ -31,11 +31,11 @@ from promask.types import Image, Sample, SampleSet, central
 NOTHING = 1e-6
 """Sensitivities below this share of the largest one are taken as none."""
 MAPS_READERS: Mapping[str, Callable[[Path], Mapping[str, LazyArray]]] = {
-    ".npy": array_of_npy,
-    ".npz": arrays_of_npz,
-    ".mat": arrays_of_mat,
-    ".h5": arrays_of,
-    ".hdf5": arrays_of,
+    ".npy": list_npy_arrays,
+    ".npz": list_npz_arrays,
+    ".mat": list_mat_arrays,
+    ".h5": list_hdf5_arrays,
+    ".hdf5": list_hdf5_arrays,
 }
 """Files that hold arrays by name."""
 
@@ -110,20 +110,20 @@ def read_given_maps(
 
 def read_maps(source: str, volumes: bool) -> Array:
     """Coil sensitivities as a file has them, (coil, *space) or (N, coil, *space), memory-mapped if possible."""
-    path = bart_file(source)
+    path = find_bart_file(source)
     if not path.is_file():
         raise InputError(f"{source} is not a file: coil sensitivities cannot be read from there.")
     suffix = path.suffix.lower()
     if suffix == ".cfl":
-        return bart_maps(path, volumes)
+        return read_bart_maps(path, volumes)
     if suffix not in MAPS_READERS:
         endings = ", ".join((*MAPS_READERS, ".cfl"))
         raise InputError(f"Coil sensitivities cannot be read from {source}: give one of {endings}.")
     arrays = MAPS_READERS[suffix](path)
     name = next(iter(arrays)) if len(arrays) == 1 else MAPS
     if name not in arrays:
-        raise InputError(f"{source} holds no array {MAPS!r}, but {listed(arrays)}.")
-    values = plain(arrays[name].whole())
+        raise InputError(f"{source} holds no array {MAPS!r}, but {list_names(arrays)}.")
+    values = join_complex(arrays[name].whole())
     if values.dtype.kind not in NUMBERS or not values.size:
         raise InputError(f"The coil sensitivities of {source} are not numbers, or there are none.")
     return values

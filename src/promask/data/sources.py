@@ -18,35 +18,22 @@ from promask.data.builtin.knee import knee
 from promask.data.builtin.phantom import Anatomy
 from promask.data.file_set import FileSet, OnFile, prepare, read_headers
 from promask.data.folder import FileReader, read_folder
-from promask.data.readers.acdc import acdc
-from promask.data.readers.arrays import stack_of_arrays
-from promask.data.readers.bart import bart_file, describe_bart
-from promask.data.readers.brats import brats
+from promask.data.readers.acdc import read_acdc
+from promask.data.readers.bart import find_bart_file, read_bart
+from promask.data.readers.brats import read_brats
 from promask.data.readers.dicom import is_dicom, read_dicom
-from promask.data.readers.fastmri import fastmri, fastmri_plus, is_fastmri, read_fastmri_file
-from promask.data.readers.hdf5 import arrays_of, opened
-from promask.data.readers.ismrmrd import is_ismrmrd, read_ismrmrd
-from promask.data.readers.matlab import describe_mat
+from promask.data.readers.fastmri import read_fastmri, read_fastmri_plus
+from promask.data.readers.hdf5 import read_hdf5
+from promask.data.readers.matlab import read_mat
 from promask.data.readers.nifti import read_nifti, split_name
 from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.reading import Reading
-from promask.data.sample_file import ReadHeader, SampleFile
+from promask.data.sample_file import ReadHeader
 from promask.data.sample_sets import ArraySet, choose_part, reading_of
 from promask.data.sensitivities import calibrate
 from promask.errors import InputError
 from promask.recon.base import Reconstruction
 from promask.types import SampleSet
-
-
-def read_hdf5(path: Path, reading: Reading) -> SampleFile:
-    """`image` or `kspace` with `label` and `subject`, as in a .npz file; or a file of fastMRI or ISMRMRD."""
-    with opened(path) as file:
-        of_fastmri, of_ismrmrd = is_fastmri(file), is_ismrmrd(file)
-    if of_fastmri and reading.array is None:
-        return read_fastmri_file(path, reading)
-    if of_ismrmrd:
-        return read_ismrmrd(path, reading)
-    return stack_of_arrays(arrays_of(path), path, reading)
 
 
 @functools.cache
@@ -73,22 +60,22 @@ BUILT_IN: Mapping[str, Callable[..., ArraySet]] = {
 }
 """Data sets by name."""
 COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[ReadHeader]]] = {
-    "acdc": acdc,
-    "brats": brats,
-    "fastmri": fastmri,
-    "fastmri+": fastmri_plus,
+    "acdc": read_acdc,
+    "brats": read_brats,
+    "fastmri": read_fastmri,
+    "fastmri+": read_fastmri_plus,
 }
-"""Data sets with a layout of their own: `acdc:ROOT` and so on."""
+"""Data sets with a layout of their own, `acdc:ROOT` and so on: a reader of all their headers."""
 READERS: Mapping[str, FileReader] = {
     ".npz": read_npz,
     ".npy": read_npy,
-    ".mat": describe_mat,
+    ".mat": read_mat,
     ".h5": read_hdf5,
     ".hdf5": read_hdf5,
     ".mrd": read_hdf5,
     ".nii": read_nifti,
     ".nii.gz": read_nifti,
-    ".cfl": describe_bart,
+    ".cfl": read_bart,
     ".dcm": read_dicom,
     ".ima": read_dicom,
 }
@@ -144,7 +131,7 @@ def _from_text(text: str, reading: Reading) -> SampleSet:
 
 def _headers(text: str, reading: Reading) -> list[ReadHeader]:
     """The headers of a file, or of the files in a folder."""
-    path = bart_file(text)
+    path = find_bart_file(text)
     if not path.exists():
         collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
         raise InputError(

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from promask.data.atomic import NUMBERS, Array, read_array, replace_file, save_array, save_text
-from promask.data.readers.hdf5 import opened
-from promask.data.readers.matlab import is_hdf5, variables_of_mat
-from promask.data.sandbox import check_claim
+from promask.data.readers.matlab import is_hdf5, list_mat_variables
+from promask.data.sandbox import check_claim, open_hdf5
 from promask.errors import InputError, one_line
 from promask.export.bart import read_bart, write_bart
 from promask.export.mask_file import ExportedMask, MaskRecord
@@ -129,7 +128,7 @@ def read_fastmri(path: Path) -> Content:
     """The data set `mask`: in promask's own files of the full shape, in others as it is."""
     import h5py
 
-    with opened(path, "mask") as file:
+    with open_hdf5(path, "mask") as file:
         if not isinstance(file.get("mask"), h5py.Dataset):
             raise InputError(f"{path} holds no data set called mask.")
         values, attributes = np.asarray(file["mask"]), dict(file.attrs)
@@ -156,9 +155,9 @@ def read_mat(path: Path) -> Content:
 
 
 def _version_5(path: Path) -> dict[str, Any]:
-    found = variables_of_mat(path)
+    found = list_mat_variables(path)
     readable = {name: variable for name, variable in found.items() if variable.dtype.kind in (*NUMBERS, "U")}
-    variables = {name: variable.whole() for name, variable in readable.items()}
+    variables = {name: variable.whole().T for name, variable in readable.items()}
     texts = {
         name: value.item() for name, value in variables.items() if value.dtype.kind == "U" and value.size == 1
     }
@@ -169,13 +168,13 @@ def _version_7_3(path: Path) -> dict[str, Any]:
     """HDF5, where MATLAB's axes are in the reverse order, and texts are arrays of character codes."""
     import h5py
 
-    with opened(path) as file:
+    with open_hdf5(path) as file:
         names = [
             name
             for name, item in file.items()
             if isinstance(item, h5py.Dataset) and item.attrs.get("MATLAB_class") != b"char"
         ]
-    with opened(path, *names) as file:
+    with open_hdf5(path, *names) as file:
         return {name: np.asarray(file[name]).T for name in names}
 
 

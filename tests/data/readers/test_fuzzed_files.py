@@ -30,7 +30,7 @@ JSON = st.recursive(
 
 
 @pytest.fixture(scope="module", params=TARGETS)
-def made(request, tmp_path_factory):
+def built(request, tmp_path_factory):
     """A target, and the cache that it works with."""
     place = tmp_path_factory.mktemp("fuzz")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
@@ -40,9 +40,9 @@ def made(request, tmp_path_factory):
 
 
 @pytest.fixture
-def target(made, monkeypatch):
-    monkeypatch.setenv("PROMASK_CACHE", str(made[1]))
-    return made[0]
+def target(built, monkeypatch):
+    monkeypatch.setenv("PROMASK_CACHE", str(built[1]))
+    return built[0]
 
 
 @st.composite
@@ -63,8 +63,8 @@ def damaged(draw, wholes):
         else:
             length = draw(st.integers(1, 40))
             part = bytes(content[place : place + length])
-            made = {"remove": b"", "double": part + part, "make up": draw(st.binary(max_size=length))}[kind]
-            content[place : place + length] = made
+            changed = {"remove": b"", "double": part + part, "make up": draw(st.binary(max_size=length))}[kind]
+            content[place : place + length] = changed
     return bytes(content)
 
 
@@ -107,8 +107,8 @@ def test_any_settings_are_taken_or_refused(settings_):
     whole = Config.preset("paper", acceleration=4).to_dict()
     for usual in ({}, {"acceleration": 4}, whole):
         with contextlib.suppress(InputError):
-            made = Config.from_dict(usual | settings_)
-            assert Config.from_dict(made.to_dict()) == made
+            config = Config.from_dict(usual | settings_)
+            assert Config.from_dict(config.to_dict()) == config
 
 
 @given(name=st.text() | st.builds("{}.nii.gz".format, st.text(max_size=300)))

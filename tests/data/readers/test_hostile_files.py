@@ -18,7 +18,7 @@ from promask.data.file_set import prepare
 from promask.data.sandbox import ALWAYS, TIMES
 from promask.data.sources import load
 from promask.errors import InputError
-from promask.export import read_mask
+from promask.export.formats import read_mask
 from promask.segmentation.network import SegmentationNetwork
 
 PACKAGE = Path(__file__).parents[3] / "src" / "promask"
@@ -28,9 +28,8 @@ import resource, sys, warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
 from promask import Run
-from promask.data.file_set import prepare
-from promask.data.sources import load
-from promask.data.sandbox import try_first
+from promask.data.sources import load, prepare
+from promask.data.sandbox import sandbox
 from promask.errors import InputError
 from promask.export import read_mask
 from promask.data.reading import Reading
@@ -52,8 +51,8 @@ for path in sorted(folder.glob("*/*")):
         except InputError as error:
             said = str(error)
         print(path.relative_to(folder), peak(resource.RUSAGE_SELF) - before, said, sep="|")
-try_first.stop()
-print("trial", peak(resource.RUSAGE_CHILDREN), "", sep="|")
+sandbox.stop()
+print("sandbox", peak(resource.RUSAGE_CHILDREN), "", sep="|")
 """
 
 
@@ -101,12 +100,12 @@ def test_files_that_would_fill_the_memory(answers, name):
     assert memory < GIGABYTE
 
 
-def test_the_trial_of_hdf5_is_held_short_as_well(answers):
-    assert 0 < answers["trial"][0] < GIGABYTE
+def test_the_memory_of_the_sandbox_is_limited(answers):
+    assert 0 < answers["sandbox"][0] < GIGABYTE
 
 
 def test_every_hostile_file_was_read(answers):
-    assert set(answers) == {*NAMES, "trial"}
+    assert set(answers) == {*NAMES, "sandbox"}
 
 
 @pytest.mark.parametrize("name", ["a.nii.gz", "a.npz"])
@@ -127,10 +126,10 @@ def test_files_that_are_nearly_empty_are_read(tmp_path, name):
 
 def test_what_is_not_compressed_never_meets_the_limits():
     """A value takes at least a byte in a file, and at most 64 while it is made ready."""
-    from promask.data import sample_file
+    from promask.data import stack
     from promask.data.readers import dicom
 
-    assert max(sample_file.REAL, sample_file.COMPLEX) < TIMES
+    assert max(stack.REAL, stack.COMPLEX) < TIMES
     assert TIMES > 8 * dicom.PIXEL, "a pixel may have a single bit"
     assert ALWAYS + TIMES * 1_000_000 < GIGABYTE
 
@@ -244,8 +243,8 @@ def test_nothing_in_the_package_could_unpickle():
                 assert (node.module or "").partition(".")[0] not in forbidden, path
             elif isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
-                told = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                keywords = {word.arg: ast.unparse(word.value) for word in node.keywords}
                 assert called not in ("torch.load", "eval", "exec", "__import__"), path
-                assert told.get("allow_pickle", "False") == "False", path
+                assert keywords.get("allow_pickle", "False") == "False", path
                 if called.rpartition(".")[2] in ("load", "read_array") and called.startswith("np."):
-                    assert told.get("allow_pickle") == "False", path
+                    assert keywords.get("allow_pickle") == "False", path

@@ -1,7 +1,4 @@
-"""A real brain: the MNI152 T1 volume that nilearn's wheel carries, with grey and white matter as labels.
-
-One real slice of a head: the sample in matplotlib's own data.
-"""
+"""Real images: the MNI152 T1 brain that nilearn's wheel carries, and a slice of a head that matplotlib carries."""
 
 import importlib.util
 from pathlib import Path

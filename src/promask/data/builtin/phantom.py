@@ -17,7 +17,6 @@ from scipy import ndimage
 Points = npt.NDArray[np.floating[Any]]
 Raster = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.uint8]
-Stack = tuple[int, int, int]
 Numbers = npt.NDArray[Any] | Sequence[Any] | float
 Image = npt.NDArray[np.inexact[Any]]
 
@@ -237,10 +236,15 @@ class Model(Protocol):
 
 
 def acquire(
-    name: str, model: Callable[[Generator], Model], stack: Stack, seed: int, noise: float, phase: bool
+    name: str,
+    model: Callable[[Generator], Model],
+    counts: tuple[int, int, int],
+    seed: int,
+    noise: float,
+    phase: bool,
 ) -> Anatomy:
-    """Draw and scan (subjects, slices, size) images; each subject has a random stream of its own."""
-    subjects, slices, size = stack
+    """Draw and scan images; `counts` are subjects, slices and size. Each subject has its own random stream."""
+    subjects, slices, size = counts
     images, labels = list[Image](), list[Labels]()
     for subject in range(subjects):
         rng = np.random.default_rng((seed, subject))

@@ -27,9 +27,22 @@ class LazyArray:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    rows: Callable[[Sequence[int]], Iterable[Array]]
-    """Reads the entries along the first axis that have these increasing indices."""
     whole: Callable[[], Array]
+    """Reads all values."""
+    read_rows: Callable[[Sequence[int]], Iterable[Array]] | None = None
+    """Reads the entries along the first axis that have these increasing indices; None: of all values."""
+
+    @classmethod
+    def of(cls, array: Array) -> "LazyArray":
+        """An array in memory."""
+        return cls(array.shape, array.dtype, lambda: array)
+
+    def rows(self, indices: Sequence[int]) -> Iterable[Array]:
+        """The entries along the first axis that have these increasing indices."""
+        if self.read_rows is not None:
+            return self.read_rows(indices)
+        values = self.whole()
+        return (values[index] for index in indices)
 
     @property
     def paired(self) -> bool:
@@ -48,17 +61,12 @@ class LazyArray:
         return self.dtype.kind in NUMBERS or self.paired
 
 
-def of_array(array: Array) -> LazyArray:
-    """An array in memory, or mapped into it."""
-    return LazyArray(array.shape, array.dtype, lambda indices: (array[i] for i in indices), lambda: array)
-
-
-def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> SampleFile:
-    """The stack of a file of named arrays, (N, *space), (N, channel, *space) or a single sample, (*space)."""
+def read_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> SampleFile:
+    """The samples in a file of named arrays, (N, *space), (N, channel, *space) or a single one, (*space)."""
     name, holds_kspace = _choose(arrays, path, reading)
     array = arrays[name]
     if not array.is_numeric:
-        kind = "a structure" if array.dtype.names else f"{array.dtype} values"
+        kind = "a structure" if array.dtype.kind == "V" else f"{array.dtype} values"
         raise InputError(f"{path} holds {kind}, but numbers are expected.")
     dimensions = 3 if reading.volumes else 2
     # Real and imaginary parts along the last axis, as raw data often have them.
@@ -90,7 +98,7 @@ def stack_of_arrays(arrays: Mapping[str, LazyArray], path: Path, reading: Readin
         rows = [array.whole()] if alone else array.rows(chosen)
         labels = [None] * len(chosen) if label is None else [label.whole()] if alone else label.rows(chosen)
         for values, labelled in zip(rows, labels, strict=True):
-            yield plain(values, split).reshape(channels, *space), labelled
+            yield join_complex(values, split).reshape(channels, *space), labelled
 
     subjects = _subjects(arrays, path, count)
     maps = None if name == MAPS else _maps(arrays, path, reading, (count, channels, *space))
@@ -122,28 +130,29 @@ def _maps(
             return None
         raise InputError(
             f"The `{MAPS}` of {path} have shape {list(maps.shape)}, but its images need coil maps of shape "
-            f"{list(each)}, or one for each of the {shape[0]}: give others with --maps, or rename the array."
+            f"{list(each)}, or one for each of the {shape[0]}: give others with `maps`, or rename the array."
         )
 
     def read(chosen: Sequence[int]) -> Iterator[Array]:
         if maps.shape == each:
-            return itertools.repeat(plain(maps.whole()), len(chosen))
-        return map(plain, maps.rows(chosen))
+            return itertools.repeat(join_complex(maps.whole()), len(chosen))
+        return map(join_complex, maps.rows(chosen))
 
     return read
 
 
-def plain(values: Array, split: bool = False) -> Array:
-    """Complex numbers as such, whether they were stored as two fields or along the last axis."""
+def join_complex(values: Array, split: bool = False) -> Array:
+    """Complex numbers as such, whether they were stored as two fields or, if `split`, along the last axis."""
     if values.dtype.names is not None:
         real, imaginary = (values[field].astype(np.float32) for field in values.dtype.names)
-        return real + np.complex64(1j) * imaginary
-    if split:
-        return values[..., 0].astype(np.float32) + np.complex64(1j) * values[..., 1].astype(np.float32)
-    return values
+    elif split:
+        real, imaginary = (values[..., part].astype(np.float32) for part in (0, 1))
+    else:
+        return values
+    return real + np.complex64(1j) * imaginary
 
 
-def listed(names: Iterable[str], most: int = 20) -> str:
+def list_names(names: Iterable[str], most: int = 20) -> str:
     """The names of arrays in a sentence; a file may hold any number of them, with any letters."""
     known = [one_line(name, 60) for name in names]
     more = f" and {len(known) - most} more" if len(known) > most else ""
@@ -152,69 +161,49 @@ def listed(names: Iterable[str], most: int = 20) -> str:
 
 def _choose(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> tuple[str, bool]:
     """The name of the array to take, and whether it is k-space."""
-    found = listed(arrays)
-    if reading.array is not None:
-        if reading.array not in arrays:
-            raise InputError(f"{path} holds no array {reading.array!r}, but {found}.")
-        name = reading.array
-    elif "image" in arrays or "kspace" in arrays:
-        name = "image" if "image" in arrays and reading.holds != "kspace" else "kspace"
-        name = name if name in arrays else "image"
-    else:
-        name = _only(arrays, path, reading)
+    usual = ("kspace", "image") if reading.holds == "kspace" else ("image", "kspace")
+    name = reading.array
+    if name is None:
+        name = next((name for name in usual if name in arrays), None) or _only(arrays, path, reading)
+    if name not in arrays:
+        raise InputError(f"{path} holds no array {name!r}, but {list_names(arrays)}.")
     if reading.holds is not None:
         return name, reading.holds == "kspace"
-    if name in ("image", "kspace"):
+    if name in usual:
         return name, name == "kspace"
     if arrays[name].is_complex:
-        warnings.warn(
-            f"{path}: complex {one_line(name)!r} is taken as centred k-space; say --holds image if it is an "
-            f"image.",
-            InputWarning,
-            stacklevel=2,
+        _warn(
+            f"{path}: complex {one_line(name)!r} is taken as centred k-space; set `holds` to image if it is one."
         )
     return name, arrays[name].is_complex
 
 
-def _says_something(name: str) -> bool:
-    """Whether an array says something about the images, and is none itself."""
-    return name in RESERVED or name.startswith(ANNOTATED)
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, InputWarning, stacklevel=3)
 
 
 def _only(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> str:
     """The array to take if none is named as usual: the first one of numbers with enough axes."""
+    images = [name for name in arrays if name not in RESERVED and not name.startswith(ANNOTATED)]
+    if len(images) == 1:
+        return images[0]
     dimensions = 3 if reading.volumes else 2
-    candidates = [
-        name
-        for name, array in arrays.items()
-        if not _says_something(name) and array.is_numeric and len(array.shape) >= dimensions
-    ]
-    others = [name for name in arrays if not _says_something(name)]
-    if len(others) == 1:
-        return others[0]
-    if not candidates:
-        raise InputError(f"{path} holds neither `image` nor `kspace`, but {listed(arrays)}.")
-    if len(candidates) > 1:
-        warnings.warn(
-            f"{path} holds {listed(candidates)}: {one_line(candidates[0])} is taken; choose another one with "
-            f"--array.",
-            InputWarning,
-            stacklevel=2,
-        )
-    return candidates[0]
+    found = [name for name in images if arrays[name].is_numeric and len(arrays[name].shape) >= dimensions]
+    if not found:
+        raise InputError(f"{path} holds neither `image` nor `kspace`, but {list_names(arrays)}.")
+    if len(found) > 1:
+        _warn(f"{path} holds {list_names(found)}: {one_line(found[0])} is taken; choose another one with `array`.")
+    return found[0]
 
 
 def _subjects(arrays: Mapping[str, LazyArray], path: Path, count: int) -> list[str] | None:
-    for key in ("subject", "slice_id"):
-        if key in arrays:
-            values = np.asarray(arrays[key].whole()).reshape(-1)
-            try:
-                names = [_text(value, path) for value in values]
-            except SystemError as error:  # NumPy's, for numbers that are no letters
-                raise InputError(f"{path} is damaged: its {key} is no text.") from error
-            break
-    else:
+    key = next((key for key in ("subject", "slice_id") if key in arrays), None)
+    if key is None:
         return None
+    try:
+        names = [_text(value, path) for value in np.asarray(arrays[key].whole()).reshape(-1)]
+    except SystemError as error:  # NumPy's, for numbers that are no letters
+        raise InputError(f"{path} is damaged: its {key} is no text.") from error
     if len(names) != count:
         raise InputError(f"{path} has {count} images, but names {len(names)} subjects.")
     if key == "subject":
@@ -238,8 +227,6 @@ def _unlabelled(
 
 
 def _text(value: Any, path: Path) -> str:
-    if isinstance(value, np.ndarray) and value.size == 1:  # a cell of MATLAB
-        value = value.item()
     if isinstance(value, float | np.floating) and value.is_integer():  # MATLAB's numbers
         value = int(value)
     if isinstance(value, bytes):

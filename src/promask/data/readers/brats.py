@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from promask.data.atomic import Array, as_tensor
 from promask.data.preprocess import crop_or_pad
-from promask.data.readers.nifti import SUFFIXES, nifti_stack
+from promask.data.readers.nifti import SUFFIXES, read_volumes, split_name
 from promask.data.reading import Reading
 from promask.data.sample_file import RawSample, ReadHeader, SampleFile
 from promask.errors import InputError, one_line
@@ -23,8 +24,6 @@ from promask.errors import InputError, one_line
 SIZE = 256
 SLICES = slice(60, 110)
 PERCENTILES = (0.1, 99.9)
-THROUGH = 2
-"""The axis of the files across the slices."""
 CONTRASTS = (("flair", "t2f"), ("t1", "t1n"), ("t1ce", "t1c"), ("t2", "t2w"))
 """The ends of the files' names, before and since 2023, in the order of the Decathlon."""
 DECATHLON: Mapping[int, int] = {0: 0, 1: 1, 2: 2, 3: 3}
@@ -37,13 +36,13 @@ LATER_SCAN = re.compile(r"(?<=-\d{5})-\d{3}$")
 """The end of the names since 2023, BraTS-GLI-00008-001: it counts the scans of a patient."""
 
 
-def brats(root: Path, reading: Reading) -> list[ReadHeader]:
+def read_brats(root: Path, reading: Reading) -> list[ReadHeader]:
     """One stack for each subject."""
     indices = (root / "dataset.json", *sorted(root.glob("*/dataset.json")))
     index = next((path for path in indices if path.exists()), None)
     if index is not None:
         return [
-            partial(_subject, [image], label, _stem(image), reading, DECATHLON)
+            partial(_read_subject, [image], label, split_name(image)[0], reading, DECATHLON)
             for image, label in _decathlon(index)
         ]
     folders = sorted({path.parent for path in root.rglob("*.nii*") if path.name.startswith(path.parent.name)})
@@ -51,7 +50,7 @@ def brats(root: Path, reading: Reading) -> list[ReadHeader]:
         raise InputError(
             f"{root} holds neither dataset.json nor folders such as BraTS20_001 with BraTS20_001_t1.nii.gz."
         )
-    return [partial(_challenge, folder, reading) for folder in folders]
+    return [partial(_read_challenge, folder, reading) for folder in folders]
 
 
 def _decathlon(index: Path) -> list[tuple[Path, Path]]:
@@ -71,13 +70,12 @@ def _decathlon(index: Path) -> list[tuple[Path, Path]]:
     return pairs
 
 
-def _challenge(folder: Path, reading: Reading) -> SampleFile:
-    images = [_file(folder, names) for names in CONTRASTS]
-    patient = LATER_SCAN.sub("", folder.name)
-    return _subject(images, _file(folder, ("seg",)), patient, reading, CHALLENGE)
+def _read_challenge(folder: Path, reading: Reading) -> SampleFile:
+    *images, label = (_find(folder, names) for names in (*CONTRASTS, ("seg",)))
+    return _read_subject(images, label, LATER_SCAN.sub("", folder.name), reading, CHALLENGE)
 
 
-def _subject(
+def _read_subject(
     images: Sequence[Path], label: Path, subject: str, reading: Reading, nested: Mapping[int, int]
 ) -> SampleFile:
     if reading.volumes:
@@ -85,7 +83,7 @@ def _subject(
     for path in (*images, label):
         if not path.exists():
             raise InputError(f"{path} is missing.")
-    volume = nifti_stack(images, Reading(volumes=True), label, through=THROUGH)
+    volume = read_volumes(images, Reading(volumes=True), label, through=2)
     contrasts, depth = volume.shape[:2]
     numbers = reading.choose_slices(depth, SLICES)
     if not len(numbers):
@@ -96,12 +94,14 @@ def _subject(
         (values, labels), *_ = volume.read(range(1))
         assert labels is not None
         low, high = np.percentile(values, PERCENTILES, axis=(1, 2, 3))[..., None, None]
-        regions = _nested(labels, nested, label)
+        regions = _nest(labels, nested, label)
         for number in chosen:
-            yield _padded(_scaled(values[:, number], low, high)), _padded(regions[number])
+            # From 0 to 1 between the percentiles of each contrast.
+            scaled = (values[:, number] - low) / np.maximum(high - low, np.finfo(np.float32).tiny)
+            yield _pad(np.clip(scaled, 0, 1)), _pad(regions[number])
 
-    return SampleFile(
-        files=volume.files,
+    return replace(
+        volume,
         shape=(contrasts, SIZE, SIZE),
         numbers=numbers,
         read=read,
@@ -110,12 +110,7 @@ def _subject(
     )
 
 
-def _scaled(images: Array, low: Array, high: Array) -> Array:
-    """(contrast, row, column), from 0 to 1 between the ends for each contrast."""
-    return np.clip((images - low) / np.maximum(high - low, np.finfo(np.float32).tiny), 0, 1)
-
-
-def _nested(labels: Array, nested: Mapping[int, int], path: Path) -> Array:
+def _nest(labels: Array, nested: Mapping[int, int], path: Path) -> Array:
     unknown = sorted(set(np.unique(labels).tolist()) - set(nested))
     if unknown:
         raise InputError(f"{path} holds the label {unknown[0]:g}, but {sorted(nested)} are expected.")
@@ -125,15 +120,11 @@ def _nested(labels: Array, nested: Mapping[int, int], path: Path) -> Array:
     return result
 
 
-def _padded(values: Array) -> Array:
+def _pad(values: Array) -> Array:
     return crop_or_pad(as_tensor(np.ascontiguousarray(values)), (SIZE, SIZE)).numpy()
 
 
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".nii")
-
-
-def _file(folder: Path, ends: Sequence[str]) -> Path:
+def _find(folder: Path, ends: Sequence[str]) -> Path:
     """The file of one of these ends; if there is none, the one that there should be."""
     names = [f"{folder.name}{join}{end}{suffix}" for end in ends for join in "_-" for suffix in SUFFIXES]
     later = any(path.name.startswith(f"{folder.name}-") for path in folder.iterdir())

@@ -16,7 +16,7 @@ import numpy as np
 from promask.data.atomic import Array
 from promask.data.reading import Reading
 from promask.data.sample_file import COUNTED, RawSample, ReadHeader, SampleFile, refuse_array_settings
-from promask.data.sandbox import check_claim, private_name, unpacked, unquoted
+from promask.data.sandbox import check_claim, decompress, private_name, report_damage, silence_libraries
 from promask.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ INDEX = "DICOMDIR"
 """The list of the files on a disc, in the same format."""
 HEADER = ("SeriesInstanceUID", "PatientID", "Rows", "Columns", "NumberOfFrames", "InstanceNumber")
 GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel")
-
-
 PIXEL = 24
 """Bytes that a pixel takes while it is read and scaled, in double precision."""
 
@@ -48,10 +46,10 @@ def is_dicom(path: Path) -> bool:
 
 def read_dicom(path: Path, reading: Reading) -> SampleFile:
     """A single file."""
-    return _stack([_header(path)], reading)
+    return _read_series([_header(path)], reading)
 
 
-def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, ReadHeader]]:
+def find_dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, ReadHeader]]:
     """The series in a list of files, each a stack, with one of its files."""
     series: dict[tuple[str, str | None], list[_Header]] = {}
     result: list[tuple[Path, ReadHeader]] = []
@@ -62,7 +60,7 @@ def dicom_series(paths: Sequence[Path], reading: Reading) -> list[tuple[Path, Re
             result.append((path, partial(_raise, error)))
             continue
         series.setdefault((header.series, header.patient), []).append(header)
-    return [*((files[0].path, partial(_stack, files, reading)) for files in series.values()), *result]
+    return [*((files[0].path, partial(_read_series, files, reading)) for files in series.values()), *result]
 
 
 def _raise(error: InputError) -> SampleFile:
@@ -82,7 +80,7 @@ class _Header:
     place: tuple[float, float]
 
 
-def _stack(files: Sequence[_Header], reading: Reading) -> SampleFile:
+def _read_series(files: Sequence[_Header], reading: Reading) -> SampleFile:
     refuse_array_settings(files[0].path, reading)
     files = sorted(files, key=lambda file: (file.place, str(file.path)))
     paths = [file.path for file in files]
@@ -120,10 +118,10 @@ def _stack(files: Sequence[_Header], reading: Reading) -> SampleFile:
 
 
 def _header(path: Path) -> _Header:
-    with _damage(path):
+    with _with_pydicom(path):
         import pydicom
 
-        _check_unpacked(path)
+        _check_deflated(path)
         header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=[*HEADER, *GEOMETRY])
         return _Header(
             path=path,
@@ -136,15 +134,15 @@ def _header(path: Path) -> _Header:
         )
 
 
-def _check_unpacked(path: Path) -> None:
-    """Of a file that is compressed as a whole, which pydicom unpacks at once, see first how much comes out."""
+def _check_deflated(path: Path) -> None:
+    """Refuse a file, compressed as a whole, whose content is too large: pydicom decompresses it at once."""
     from pydicom.filereader import _read_file_meta_info, read_preamble
     from pydicom.uid import DeflatedExplicitVRLittleEndian
 
     with path.open("rb") as file:
         read_preamble(file, force=False)
         if _read_file_meta_info(file).get("TransferSyntaxUID") == DeflatedExplicitVRLittleEndian:
-            for _ in unpacked(file, path, -zlib.MAX_WBITS):
+            for _ in decompress(file, path, -zlib.MAX_WBITS):
                 pass
 
 
@@ -159,11 +157,11 @@ def _planes(frames: Iterable[tuple[Path, int]]) -> Iterator[Array]:
 
 def _pixels(path: Path) -> Array:
     """(frame, row, column)."""
-    with _damage(path):
+    with _with_pydicom(path):
         import pydicom
         from pydicom.pixels.processing import apply_rescale
 
-        _check_unpacked(path)
+        _check_deflated(path)
         dataset = pydicom.dcmread(path)
         _check_compression(dataset, path)
         _check_frames(dataset, path)
@@ -173,7 +171,7 @@ def _pixels(path: Path) -> Array:
 
 
 def _check_frames(dataset: "Dataset", path: Path) -> None:
-    """Of compressed frames, which say their size once more, see that it is that of the header before they grow."""
+    """Refuse compressed frames of another size than the header states, before they are decompressed."""
     if not dataset.file_meta.TransferSyntaxUID.is_encapsulated:
         return
     from PIL import Image, UnidentifiedImageError
@@ -216,18 +214,9 @@ def _check_compression(dataset: "FileDataset", path: Path) -> None:
 
 
 @contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """Whatever a broken file makes pydicom say, as one sentence."""
+def _with_pydicom(path: Path) -> Iterator[None]:
+    """Read with pydicom; whatever it says of a broken file becomes one sentence."""
     if importlib.util.find_spec("pydicom") is None:
         raise InputError(f"{path} needs pydicom: pip install 'promask[dicom]'.")
-    try:
-        with unquoted():
-            yield
-    except InputError:
-        raise
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except Exception as error:  # pydicom raises nearly everything
-        # Its words, and so the error itself, may quote the header.
-        reason = type(error).__name__
-        raise InputError(f"{path} is damaged or of a kind that pydicom cannot read ({reason}).") from None
+    with report_damage(path, "a DICOM file"), silence_libraries():
+        yield

@@ -1,9 +1,8 @@
-"""The annotations of fastMRI+ (Zhao et al. 2022): boxes around findings, and label masks made of them.
+"""The fastMRI data set (Zbontar et al. 2018): HDF5 files of raw k-space, single- and multi-coil.
 
-The fastMRI data set (Zbontar et al. 2018): HDF5 files of raw k-space, single- and multi-coil.
-
-Columns of k-space outside of what was measured are padding: they are left out of the budget. Images are judged on
-the matrix of the reconstruction, 320 x 320 for knees, as fastMRI does.
+Columns of k-space outside of what was measured are padding: they are never acquired, and not counted. Images are
+judged on the matrix of the reconstruction, 320 x 320 for knees, as fastMRI does. The annotations of fastMRI+ (Zhao
+et al. 2022), boxes around findings, become label masks.
 """
 
 import csv
@@ -17,18 +16,25 @@ import numpy as np
 
 from promask.data.atomic import Array, as_tensor
 from promask.data.preprocess import crop_or_pad
-from promask.data.readers.hdf5 import opened
 from promask.data.readers.ismrmrd import MrdHeader
 from promask.data.reading import Reading
 from promask.data.sample_file import RawSample, ReadHeader, SampleFile, refuse_array_settings
-from promask.data.sandbox import private_name
+from promask.data.sandbox import open_hdf5, private_name
 from promask.errors import InputError
 from promask.types import Geometry
 
 if TYPE_CHECKING:
     import h5py
 
+CROP = 320
+"""The usual size of the judged part, where the header does not say."""
+FOLDERS = {"train": False, "val": True}
+"""The folders end in these; test folders of the challenge are undersampled, and not read."""
+HEADER = "ismrmrd_header"
+RECONSTRUCTIONS = {3: "reconstruction_esc", 4: "reconstruction_rss"}
+"""The reference image of single- and of multi-coil k-space, by its number of axes."""
 COLUMNS = ("file", "slice", "study_level", "x", "y", "width", "height", "label")
+"""Those of a table of fastMRI+."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def read_boxes(path: Path) -> list[Box] | None:
         raise InputError(f"Cannot read {path}: {error}.") from error
 
 
-def label_mask(boxes: Sequence[Box], size: tuple[int, ...], numbers: Mapping[str, int]) -> Array:
+def draw_labels(boxes: Sequence[Box], size: tuple[int, ...], numbers: Mapping[str, int]) -> Array:
     """The number of the label at each pixel, 0 where there is no finding; smaller boxes lie on top."""
     mask = np.zeros(size, np.uint8 if len(numbers) < 256 else np.int32)
     for box in sorted(boxes, key=lambda box: -box.width * box.height):
@@ -84,15 +90,6 @@ def _box(row: dict[str, str], path: Path, line: int) -> Box:
         return Box(row["file"].removesuffix(".h5"), number, x, y, width, height, row["label"].strip())
     except (TypeError, ValueError, OverflowError, AttributeError) as error:  # None where the line is too short
         raise InputError(f"Line {line} of {path} is not an annotation of fastMRI+.") from error
-
-
-CROP = 320
-"""The usual size of the judged part, where the header does not say."""
-FOLDERS = {"train": False, "val": True}
-"""The folders end in these; test folders of the challenge are undersampled, and not read."""
-HEADER = "ismrmrd_header"
-RECONSTRUCTIONS = {3: "reconstruction_esc", 4: "reconstruction_rss"}
-"""The reference image of single- and of multi-coil k-space, by its number of axes."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ def is_fastmri(file: "h5py.File") -> bool:
     return "kspace" in file and HEADER in file
 
 
-def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[ReadHeader]:
+def read_fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[ReadHeader]:
     """The files of `*_train` and `*_val` folders, or of the root itself; `annotated`: slices of fastMRI+ only."""
     files: list[tuple[Path, bool | None]] = [
         (file, held_out)
@@ -132,9 +129,9 @@ def fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[ReadH
     ]
 
 
-def fastmri_plus(root: Path, reading: Reading) -> list[ReadHeader]:
-    """The slices that fastMRI+ annotates (Zhao et al. 2022), which the paper uses."""
-    return fastmri(root, reading, annotated=True)
+def read_fastmri_plus(root: Path, reading: Reading) -> list[ReadHeader]:
+    """The slices that fastMRI+ annotates, which the paper uses."""
+    return read_fastmri(root, reading, annotated=True)
 
 
 def read_fastmri_file(
@@ -148,7 +145,7 @@ def read_fastmri_file(
     refuse_array_settings(path, reading)
     if reading.volumes:
         raise InputError(f"{path} holds slices that were measured one by one: leave out the volumes.")
-    with opened(path, HEADER) as file:
+    with open_hdf5(path, HEADER) as file:
         if "kspace" not in file:
             raise InputError(f"{path} holds no `kspace`, so it is not a file of fastMRI.")
         kspace = file["kspace"]
@@ -160,17 +157,17 @@ def read_fastmri_file(
         if "mask" in file:
             raise InputError(f"{path} is undersampled, as the test files of fastMRI are: masks need full k-space.")
         shape, reference = tuple(kspace.shape), RECONSTRUCTIONS[kspace.ndim]
-        header = _header(file, path)
+        header = MrdHeader.parse(file[HEADER][()], path) if HEADER in file else None
         patient = private_name(str(file.attrs["patient_id"])) if "patient_id" in file.attrs else path.stem
         has_reference = reference in file
-        told = header.image[:2] if header is not None and all(header.image[:2]) else (CROP, CROP)
-        stored = tuple(file[reference].shape) if has_reference else (shape[0], *told)
+        matrix = header.image[:2] if header is not None and all(header.image[:2]) else (CROP, CROP)
+        stored = tuple(file[reference].shape) if has_reference else (shape[0], *matrix)
     count, space, size = shape[0], shape[-2:], stored[1:]
     if len(stored) != 3 or stored[0] != count:
         raise InputError(
             f"The {reference} of {path} has shape {list(stored)}, but {count} images are expected, one per slice."
         )
-    region = tuple(min(n, wanted) for n, wanted in zip(space, size, strict=True))
+    region = tuple(map(min, space, size))
     geometry = Geometry(((0, space[0]), _columns(header, space[1], path)), region if region != space else ())
     boxes = annotations.boxes.get(path.stem, {})
     numbers = [number for number in reading.choose_slices(count) if not annotated or number in boxes]
@@ -178,13 +175,13 @@ def read_fastmri_file(
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         name = reference if from_reference else "kspace"
-        with opened(path, name) as file:
+        with open_hdf5(path, name) as file:
             source = file[name]
             for number in chosen:
                 values = source[number].reshape(-1, *source.shape[-2:])
                 label = None
                 if annotations.source is not None:
-                    drawn = label_mask(boxes.get(number, []), size, annotations.numbers)
+                    drawn = draw_labels(boxes.get(number, []), size, annotations.numbers)
                     label = crop_or_pad(as_tensor(drawn), values.shape[1:]).numpy()
                 yield values, label
 
@@ -215,10 +212,6 @@ def find_annotations(root: Path, names: Collection[str]) -> Annotations:
             numbers = {label: number for number, label in enumerate(labels, start=1)}
             found.append(Annotations(by_slice, numbers, path))
     return max(found, key=lambda table: len(table.boxes.keys() & set(names)), default=Annotations())
-
-
-def _header(file: "h5py.File", path: Path) -> MrdHeader | None:
-    return MrdHeader.parse(file[HEADER][()], path) if HEADER in file else None
 
 
 def _columns(header: MrdHeader | None, width: int, path: Path) -> tuple[int, int]:

@@ -1,42 +1,33 @@
-"""Arrays in HDF5 files, read slice by slice."""
+"""HDF5 files: arrays by name, or the layouts of fastMRI and of ISMRMRD."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from promask.data.atomic import Array
-from promask.data.readers.arrays import LazyArray
-from promask.data.sandbox import try_first
-from promask.errors import InputError
+from promask.data.readers.arrays import LazyArray, read_arrays
+from promask.data.readers.fastmri import is_fastmri, read_fastmri_file
+from promask.data.readers.ismrmrd import is_ismrmrd, read_ismrmrd
+from promask.data.reading import Reading
+from promask.data.sample_file import SampleFile
+from promask.data.sandbox import open_hdf5
 
 if TYPE_CHECKING:
     import h5py
 
 
-@contextmanager
-def opened(path: Path, *reads: str | tuple[str, str]) -> "Iterator[h5py.File]":
-    """An HDF5 file for reading; whatever a broken one makes the library say, as one sentence.
-
-    `reads` names the arrays whose values will be read, or only a field of them: they are tried first.
-    """
-    import h5py
-
-    try:
-        with path.open("rb"):  # its errors are plainer than those of the library
-            pass
-        try_first(path, [(read, None) if isinstance(read, str) else read for read in reads])
-        with h5py.File(path, "r", locking=False) as file:
-            yield file
-    except InputError:
-        raise
-    except Exception as error:  # the library raises nearly everything
-        if isinstance(error, PermissionError | FileNotFoundError):
-            raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-        raise InputError(f"{path} is damaged: it is not an HDF5 file that can be read.") from error
+def read_hdf5(path: Path, reading: Reading) -> SampleFile:
+    """`image` or `kspace` with `label` and `subject`, as in a .npz file; or a file of fastMRI or ISMRMRD."""
+    with open_hdf5(path) as file:
+        of_fastmri, of_ismrmrd = is_fastmri(file), is_ismrmrd(file)
+    if of_fastmri and reading.array is None:
+        return read_fastmri_file(path, reading)
+    if of_ismrmrd:
+        return read_ismrmrd(path, reading)
+    return read_arrays(list_hdf5_arrays(path), path, reading)
 
 
-def arrays_of(path: Path) -> dict[str, LazyArray]:
+def list_hdf5_arrays(path: Path) -> dict[str, LazyArray]:
     """All arrays of a file; those in groups are named `group/array`."""
     import h5py
 
@@ -45,23 +36,23 @@ def arrays_of(path: Path) -> dict[str, LazyArray]:
     def note(name: str, item: "h5py.HLObject") -> None:
         # What MATLAB keeps in groups such as #refs# is its own.
         if isinstance(item, h5py.Dataset) and item.shape is not None and not name.startswith("#"):
-            found[name] = lazy_dataset(path, name, item)
+            found[name] = _lazy_array(path, name, item)
 
-    with opened(path) as file:
+    with open_hdf5(path) as file:
         file.visititems(note)
     return found
 
 
-def lazy_dataset(path: Path, name: str, dataset: "h5py.Dataset") -> LazyArray:
-    """A data set of a file, which is opened again when its values are read."""
+def _lazy_array(path: Path, name: str, dataset: "h5py.Dataset") -> LazyArray:
+    """An array of a file, which is opened again when its values are read."""
 
-    def rows(indices: Sequence[int]) -> Iterator[Array]:
-        with opened(path, name) as file:
+    def read_rows(indices: Sequence[int]) -> Iterator[Array]:
+        with open_hdf5(path, name) as file:
             yield from (file[name][index] for index in indices)
 
     def whole() -> Array:
-        with opened(path, name) as file:
+        with open_hdf5(path, name) as file:
             values: Array = file[name][()]
             return values
 
-    return LazyArray(dataset.shape, dataset.dtype, rows, whole)
+    return LazyArray(dataset.shape, dataset.dtype, whole, read_rows)

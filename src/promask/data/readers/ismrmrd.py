@@ -1,13 +1,11 @@
-"""The XML header of ISMRMRD, which the files of fastMRI hold as well.
+"""ISMRMRD raw data (Inati et al. 2017): the lines of a measurement, put in their places in k-space.
 
-Volumes with two phase encodings, as slices.
-
-ISMRMRD raw data (Inati et al. 2017): the lines of a measurement, put in their places in k-space.
+Files of fastMRI have the same XML header; files of BART the same volumes with two phase encodings.
 """
 
 import math
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +14,9 @@ from xml.parsers.expat import ParserCreate
 import numpy as np
 
 from promask.data.atomic import Array
-from promask.data.readers.hdf5 import opened
 from promask.data.reading import Reading
 from promask.data.sample_file import COMPLEX, RawSample, SampleFile, refuse_array_settings
-from promask.data.sandbox import check_claim
+from promask.data.sandbox import check_claim, open_hdf5
 from promask.errors import InputError, one_line
 from promask.types import Geometry
 
@@ -75,8 +72,8 @@ class MrdHeader:
         limits = [("encodingLimits", f"kspace_encoding_step_{step}") for step in (1, 2)]
 
         def centre(step: int) -> int:
-            told = number(*limits[step], "center")
-            return matrix[step + 1] // 2 if told is None else told
+            stated = number(*limits[step], "center")
+            return matrix[step + 1] // 2 if stated is None else stated
 
         return MrdHeader(
             matrix=matrix,
@@ -88,7 +85,7 @@ class MrdHeader:
 
 
 def _refuse_entities(text: str | bytes) -> None:
-    """No header declares anything: what does is made to grow when it is read, or to take in other files."""
+    """Refuse a header that declares entities, which may grow without end or take in other files."""
     parser = ParserCreate()
 
     def declared(*_: Any) -> None:
@@ -98,10 +95,22 @@ def _refuse_entities(text: str | bytes) -> None:
     parser.Parse(text, True)
 
 
-def slices_of_encoded_volume(kspace: Array) -> Array:
-    """K-space (..., x, y, z) of a volume to the k-space (..., x, y) of its slices, along the last axis."""
-    shifted = np.fft.ifftshift(kspace, axes=-1)
-    return np.fft.fftshift(np.fft.ifft(shifted, axis=-1, norm="ortho"), axes=-1).astype(np.complex64)
+def cut_volumes(
+    volume: Callable[[int], Array], chosen: Sequence[int], depth: int, whole: bool, encoded: bool
+) -> Iterator[RawSample]:
+    """The samples of these numbers: whole volumes, or slices along the last axis, `depth` for each volume.
+
+    `volume` reads the volume of a number, (coil, x, y, z); if it is `encoded`, it is transformed along z first.
+    """
+    last, values = -1, np.empty(0)
+    for number in chosen:
+        if number // depth != last:
+            last = number // depth
+            values = volume(last)
+            if encoded and depth > 1:
+                shifted = np.fft.ifft(np.fft.ifftshift(values, axes=-1), axis=-1, norm="ortho")
+                values = np.fft.fftshift(shifted, axes=-1).astype(np.complex64)
+        yield np.ascontiguousarray(values if whole else values[..., number % depth]), None
 
 
 NOT_IMAGING = (19, 20, 23, 24, 26, 27, 28, 29, 30, 31)
@@ -120,9 +129,9 @@ def is_ismrmrd(file: "h5py.File") -> bool:
 def read_ismrmrd(path: Path, reading: Reading) -> SampleFile:
     """Every slice, contrast and repetition is a sample with its coils: (coil, readout, phase encoding)."""
     refuse_array_settings(path, reading)
-    with opened(path) as file:
+    with open_hdf5(path) as file:
         group = next(name for name, item in file.items() if _is_measurement(item))
-    with opened(path, f"{group}/xml", (f"{group}/data", "head")) as file:
+    with open_hdf5(path, f"{group}/xml", (f"{group}/data", "head")) as file:
         header = MrdHeader.parse(file[group]["xml"][0], path)
         heads = file[group]["data"]["head"]
     if header.trajectory not in (None, "cartesian"):
@@ -138,26 +147,17 @@ def read_ismrmrd(path: Path, reading: Reading) -> SampleFile:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"{path} is damaged: the heads of its lines are not those of ISMRMRD.") from error
-    depth = 1 if reading.volumes else lines.shape[2]
-    numbers = reading.choose_slices(len(lines.samples) * depth)
-    axes = 3 if reading.volumes else 2
+    depth, axes = (1, 3) if reading.volumes else (lines.shape[2], 2)
 
-    def read(wanted: Sequence[int]) -> Iterator[RawSample]:
-        last, kspace = -1, np.empty(0)
-        for number in wanted:
-            if number // depth != last:
-                last = number // depth
-                kspace = lines.sample(last)
-                if not reading.volumes:
-                    kspace = slices_of_encoded_volume(kspace) if lines.shape[2] > 1 else kspace
-            yield (kspace if reading.volumes else kspace[..., number % depth]), None
+    def read(chosen: Sequence[int]) -> Iterator[RawSample]:
+        return cut_volumes(lines.sample, chosen, depth, reading.volumes, encoded=True)
 
     region = tuple(min(n, wanted or n) for n, wanted in zip(lines.shape, header.image, strict=True))[:axes]
     space = lines.shape[:axes]
     return SampleFile(
         files=(path,),
         shape=(lines.coils, *space),
-        numbers=numbers,
+        numbers=reading.choose_slices(len(lines.samples) * depth),
         read=read,
         holds_kspace=True,
         geometry=Geometry(lines.extent[:axes], region if region != space else ()),
@@ -173,32 +173,22 @@ class _Lines:
         self.reversed = _has_flag(heads["flags"], (REVERSE,))
         counters = heads["idx"]
         keys = np.stack([counters[name] for name in SAMPLE], axis=1)
-        self.samples, self.sample_of = np.unique(keys, axis=0, return_inverse=True)
-        self.sample_of = self.sample_of.reshape(-1)
+        self.samples, inverse = np.unique(keys, axis=0, return_inverse=True)
+        self.sample_of = inverse.reshape(-1)
         self.coils = int(heads["active_channels"].max())
         self.shape = header.matrix
         # A sample is put together in memory, then transformed.
         check_claim(self.coils * math.prod(self.shape) * COMPLEX, path)
-        width, depth = self.shape[1:]
-        self.places = np.stack(
-            [
-                counters["kspace_encode_step_1"].astype(int) - header.centre[0] + width // 2,
-                counters["kspace_encode_step_2"].astype(int) - header.centre[1] + depth // 2,
-            ],
-            axis=1,
-        )
+        steps = [counters[f"kspace_encode_step_{step}"].astype(int) for step in (1, 2)]
+        self.places = np.stack(steps, axis=1) - header.centre + np.array(self.shape[1:]) // 2
         lengths = heads["number_of_samples"].astype(int) - heads["discard_pre"] - heads["discard_post"]
         starts = self.shape[0] // 2 - (heads["center_sample"].astype(int) - heads["discard_pre"])
         fits = (starts == starts[0]) & (lengths == lengths[0]) & (heads["active_channels"] == self.coils)
-        ends = np.array([self.shape[0], width, depth])
-        inside = (self.places >= 0).all() and (self.places < ends[1:]).all()
-        if not (fits.all() and inside and starts[0] >= 0 and starts[0] + lengths[0] <= self.shape[0]):
+        low = (int(starts[0]), *self.places.min(0).tolist())
+        high = (int(starts[0] + lengths[0]), *(self.places.max(0) + 1).tolist())
+        if not fits.all() or min(low) < 0 or any(end > n for end, n in zip(high, self.shape, strict=True)):
             raise InputError(f"The lines of {path} do not fit the matrix {list(self.shape)} of its header.")
-        covered = [(int(starts[0]), int(starts[0] + lengths[0]))]
-        covered += [
-            (int(low), int(high) + 1) for low, high in zip(self.places.min(0), self.places.max(0), strict=True)
-        ]
-        self.extent = tuple(covered)
+        self.extent = tuple(zip(low, high, strict=True))
         self._check_complete()
 
     def sample(self, index: int) -> Array:
@@ -206,7 +196,7 @@ class _Lines:
         kspace = np.zeros((self.coils, *self.shape), np.complex64)
         count = np.zeros(self.shape[1:], np.float32)
         (start, stop), *_ = self.extent
-        with opened(self.path, f"{self.group}/data") as file:
+        with open_hdf5(self.path, f"{self.group}/data") as file:
             data = file[self.group]["data"]
             for line in np.flatnonzero(self.sample_of == index):
                 head = self.heads[line]

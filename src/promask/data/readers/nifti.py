@@ -3,8 +3,8 @@
 import gzip
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +13,16 @@ import numpy as np
 from promask.data.atomic import Array
 from promask.data.reading import PLANES, Reading
 from promask.data.sample_file import RawSample, SampleFile, refuse_array_settings
-from promask.data.sandbox import check_claim, unquoted
+from promask.data.sandbox import PIECE, check_claim, report_damage, silence_libraries
 from promask.errors import InputError
 
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialImage
 
+KIND = "a NIfTI file"
 SUFFIXES = (".nii.gz", ".nii")
 LONGEST_HEADER = 4 << 20
-"""Bytes before the voxels: what programs note there is read as well, piece by piece."""
+"""Bytes before the voxels: nibabel also reads the notes that programs leave there."""
 LABEL_ENDS = ("_gt", "_seg", "_dseg", "_label", "_labels")
 """A file whose name ends in one of these holds the labels of the file without it."""
 
@@ -29,15 +30,15 @@ LABEL_ENDS = ("_gt", "_seg", "_dseg", "_label", "_labels")
 def read_nifti(path: Path, reading: Reading) -> SampleFile:
     """The slices of a volume, (x, y, z) or (x, y, z, contrast), with the labels of a file beside it."""
     labels = next((file for file in _label_names(path) if file.exists()), None)
-    return nifti_stack([path], reading, labels)
+    return read_volumes([path], reading, labels)
 
 
-def nifti_stack(
+def read_volumes(
     paths: Sequence[Path], reading: Reading, labels: Path | None = None, through: int | None = None
 ) -> SampleFile:
     """The slices of volumes that lie on one grid, as contrasts; `through` is the axis across the slices."""
     refuse_array_settings(paths[0], reading)
-    with damage(paths[0]):
+    with report_damage(paths[0], KIND):
         image = _load(paths[0])
         view = View.of(image, reading, through)
     views = _views(paths, labels, image, view, by_voxel=through is not None)
@@ -45,18 +46,15 @@ def nifti_stack(
     depth, *plane = (image.shape[axis] for axis in view.axes)
     if 0 in image.shape:
         raise InputError(f"{paths[0]} holds no images: its shape is {list(image.shape)}.")
-    kept = reading.choose_slices(depth) if reading.volumes else range(depth)
-    numbers = range(min(1, len(kept))) if reading.volumes else reading.choose_slices(depth)
+    kept = reading.choose_slices(depth)
+    numbers = range(min(1, len(kept))) if reading.volumes else kept
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         parts = [_volumes(path, views[path]) for path in paths]
         volumes = parts[0] if len(parts) == 1 else np.concatenate(parts)
         labelled = None if labels is None else _volumes(labels, views[labels])[0]
-        if reading.volumes:
-            yield volumes[:, kept], None if labelled is None else labelled[kept]
-            return
-        for number in chosen:
-            yield volumes[:, number], None if labelled is None else labelled[number]
+        for place in [kept] if reading.volumes else chosen:
+            yield volumes[:, place], None if labelled is None else labelled[place]
 
     space = (len(kept), *plane) if reading.volumes else tuple(plane)
     files = (*paths, labels) if labels is not None else tuple(paths)
@@ -100,7 +98,7 @@ class View:
 
 
 def is_label(path: Path) -> bool:
-    """Whether the name of a file says that it holds the labels of another one."""
+    """Whether a file holds the labels of another one, by its name."""
     stem, suffix = split_name(path)
     return suffix.lower() in SUFFIXES and stem.endswith(LABEL_ENDS)
 
@@ -138,7 +136,7 @@ def _views(
         raise InputError(f"{paths[0]} has shape {list(first.shape)}, but a volume of 3 axes is expected.")
     views = {paths[0]: view}
     for path in [*paths[1:], *([labels] if labels else [])]:
-        with damage(path):
+        with report_damage(path, KIND):
             image = _load(path)
             by_header = not by_voxel and _tells_orientation(first) and _tells_orientation(image)
             views[path] = View.of(image, Reading(plane=view.plane), None) if by_header else view
@@ -157,11 +155,12 @@ def _tells_orientation(image: "SpatialImage") -> bool:
     return any(int(header[code]) > 0 for code in ("sform_code", "qform_code"))
 
 
-def _load(path: Path) -> "SpatialImage":
+def _load(path: Path, file: Any = None) -> "SpatialImage":
+    """The header of a file, with which its values can be read; from `file` if it is open."""
     import nibabel
 
-    with unquoted():
-        image = _kind(path).from_filename(path)
+    with silence_libraries():
+        image = _kind(path).from_file_map({"image": nibabel.FileHolder(str(path), file)})
     scaled = (image.dataobj.slope, image.dataobj.inter) != (1, 0)
     stored = image.get_data_dtype().itemsize
     # Scaled values are computed in double precision, from one array to another.
@@ -172,11 +171,15 @@ def _load(path: Path) -> "SpatialImage":
     return image
 
 
+def _open(path: Path) -> BufferedIOBase:
+    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
+
+
 def _kind(path: Path) -> Any:
     """Nibabel's class for a file, whose header is looked at before nibabel reads what lies behind it."""
     import nibabel
 
-    with (gzip.open if path.name.lower().endswith(".gz") else open)(path, "rb") as file:
+    with _open(path) as file:
         start = file.read(max(kind.header_class.sizeof_hdr for kind in (nibabel.Nifti1Image, nibabel.Nifti2Image)))
     for kind in (nibabel.Nifti1Image, nibabel.Nifti2Image):
         header: Any = kind.header_class
@@ -190,24 +193,11 @@ def _kind(path: Path) -> Any:
 
 def _volumes(path: Path, view: View) -> Array:
     """(contrast, slice, row, column)."""
-    with damage(path):
-        values = np.asanyarray(_load(path).dataobj)
+    with report_damage(path, KIND), _open(path) as file:
+        values = np.asanyarray(_load(path, file).dataobj)
+        while file.read(PIECE):  # up to the checksum of a compressed file, which nibabel does not look at
+            check_claim(file.tell(), path)
     if values.dtype.kind not in "buifc":
         raise InputError(f"{path} holds {values.dtype} values, but numbers are expected.")
     volumes = values.reshape(*values.shape[:3], -1)
     return np.moveaxis(view(volumes), 3, 0)
-
-
-@contextmanager
-def damage(path: Path) -> Iterator[None]:
-    """Whatever a broken file makes nibabel say, as one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except OSError as error:
-        if error.strerror is None:  # nibabel found less than the header promises
-            raise InputError(f"{path} is damaged: it ends too early.") from error
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from error
-    except Exception as error:  # nibabel raises nearly everything
-        raise InputError(f"{path} is damaged: it is not a NIfTI file that can be read.") from error

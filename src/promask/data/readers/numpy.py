@@ -5,13 +5,14 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from promask.data.atomic import Array, explain_numpy_errors
-from promask.data.readers.arrays import LazyArray, stack_of_arrays
+from promask.data.readers.arrays import LazyArray, read_arrays
 from promask.data.reading import Reading
 from promask.data.sample_file import SampleFile
 from promask.data.sandbox import check_claim
@@ -19,11 +20,11 @@ from promask.errors import InputError
 
 
 def read_npy(path: Path, reading: Reading) -> SampleFile:
-    """Images, or with `--holds kspace` k-space, in a .npy file."""
-    return stack_of_arrays(array_of_npy(path), path, reading)
+    """Images, or k-space if `reading.holds` says so, in a .npy file."""
+    return read_arrays(list_npy_arrays(path), path, reading)
 
 
-def array_of_npy(path: Path) -> dict[str, LazyArray]:
+def list_npy_arrays(path: Path) -> dict[str, LazyArray]:
     """The only array of a .npy file, which is open only while it is read: there may be thousands of them."""
     with explain_numpy_errors(path), path.open("rb") as stream:
         if stream.read(2) == b"PK":
@@ -35,11 +36,11 @@ def array_of_npy(path: Path) -> dict[str, LazyArray]:
         if path.stat().st_size < stream.tell() + math.prod(shape) * dtype.itemsize:
             raise EOFError
         stream.seek(0)
-        found = _lazy(path, stream, lambda: path.open("rb"))
-    return {"array": replace(found, whole=lambda: _mapped(path))}
+        found = _lazy_array(path, stream, lambda: path.open("rb"))
+    return {"array": replace(found, whole=partial(_map_npy, path))}
 
 
-def _mapped(path: Path) -> Array:
+def _map_npy(path: Path) -> Array:
     with explain_numpy_errors(path):
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
         return array
@@ -47,10 +48,10 @@ def _mapped(path: Path) -> Array:
 
 def read_npz(path: Path, reading: Reading) -> SampleFile:
     """Images (`image`) or centred k-space (`kspace`) in a .npz file, with `label`, `subject` or `slice_id`."""
-    return stack_of_arrays(arrays_of_npz(path), path, reading)
+    return read_arrays(list_npz_arrays(path), path, reading)
 
 
-def arrays_of_npz(path: Path) -> dict[str, LazyArray]:
+def list_npz_arrays(path: Path) -> dict[str, LazyArray]:
     """The arrays of a .npz file by name."""
     with explain_numpy_errors(path), path.open("rb") as file:
         if file.read(6) == b"\x93NUMPY":
@@ -67,42 +68,38 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> LazyArray:
     about = archive.getinfo(name)
     if about.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(f"{path} is compressed in a way that NumPy does not use: save it with numpy.savez.")
-    check_claim(about.file_size, path)  # no more than this is ever unpacked
+    check_claim(about.file_size, path)  # no more than this is ever decompressed
 
     @contextmanager
-    def opened() -> Iterator[Any]:
+    def open_member() -> Iterator[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
             yield stream
 
     with archive.open(about) as stream:
-        found = _lazy(path, stream, opened)
+        found = _lazy_array(path, stream, open_member)
     if math.prod(found.shape) * found.dtype.itemsize > about.file_size:
         raise EOFError
     return found
 
 
-def _lazy(path: Path, stream: Any, opened: Callable[[], AbstractContextManager[Any]]) -> LazyArray:
+def _lazy_array(path: Path, stream: Any, reopen: Callable[[], AbstractContextManager[Any]]) -> LazyArray:
     """The array whose header comes next in a stream; its values are read from the same one, opened again."""
     shape, fortran_order, dtype = _header(stream)
 
     def whole() -> Array:
-        with explain_numpy_errors(path), opened() as stream:
+        with explain_numpy_errors(path), reopen() as stream:
             array: Array = np.lib.format.read_array(stream, allow_pickle=False)
             return array
 
-    def rows(indices: Sequence[int]) -> Iterator[Array]:
-        if fortran_order:
-            array = whole()
-            yield from (array[index] for index in indices)
-            return
-        with explain_numpy_errors(path), opened() as stream:
+    def read_rows(indices: Sequence[int]) -> Iterator[Array]:
+        with explain_numpy_errors(path), reopen() as stream:
             _header(stream)
             first, length = stream.tell(), math.prod(shape[1:]) * dtype.itemsize
             for index in indices:
                 stream.seek(first + index * length)
                 yield np.frombuffer(_read_exactly(stream, length), dtype).reshape(shape[1:])
 
-    return LazyArray(shape, dtype, rows, whole)
+    return LazyArray(shape, dtype, whole, None if fortran_order else read_rows)
 
 
 def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
