@@ -1,5 +1,7 @@
 """Comparisons for a reconstruction: what methods learn for, what is told, and whose folder it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
 from promask.evaluation.methods import DEFAULT_IF_ITERATIVE, parse_methods
 from promask.learning.api import learn
-from promask.learning.config import FOR_FILLING_IN
+from promask.learners.exchange import Exchange
 from promask.recon import make_reconstruction
 from promask.recon.cg_sense import CgSense
 from promask.recon.zero_filled import RootSumOfSquares
@@ -28,7 +30,8 @@ def unwritten(monkeypatch):
 
 def test_masks_and_numbers_are_those_of_the_reconstruction(images, tmp_path, problems, monkeypatch):
     """Learned for it, or for another that is named, and measured with it; then nothing is computed again."""
-    monkeypatch.setattr("promask.learning.config.FOR_FILLING_IN", {**FOR_FILLING_IN, "steps": 8})
+    few_steps = {**Exchange.about.defaults, "steps": 8}
+    monkeypatch.setattr(Exchange, "about", replace(Exchange.about, defaults=few_steps))
     out = tmp_path / "out"
     comparison = compare(images, [4], METHODS, out=out, **SCAN)
     assert [scores.method for scores in comparison.scores] == METHODS

@@ -109,8 +109,7 @@ class Method:
             known = ", ".join((*BASELINES, PROMASK))
             raise InputError(f"Unknown method {name!r}: choose from {known}.")
         kind = find_task(task)
-        usual = BASELINES[name].usual if name != PROMASK else "2d"
-        method = Method(name, usual, kind.default_loss if loss is None else loss, task)
+        method = Method(name, default_pattern(name), kind.default_loss if loss is None else loss, task)
         for kinds in (FREE_AXES, kind.losses, RECONSTRUCTIONS):
             if sum(variant in kinds for variant in variants) > 1:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
@@ -142,12 +141,12 @@ class Method:
     @property
     def label(self) -> str:
         """The shortest text for this method in its comparison, the same however it was written."""
-        usual = BASELINES[self.name].usual if self.name != PROMASK else "2d"
-        parts = [self.name]
-        parts += [self.pattern] if self.pattern != usual else []
-        parts += [self.loss] if self.learns and self.loss != TASKS[self.task].default_loss else []
-        parts += [self.recon] if self.recon is not None else []
-        return ":".join(parts)
+        variants = {
+            self.pattern: self.pattern != default_pattern(self.name),
+            self.loss: self.learns and self.loss != TASKS[self.task].default_loss,
+            self.recon or "": self.recon is not None,
+        }
+        return ":".join([self.name, *(variant for variant, named in variants.items() if named)])
 
     @property
     def learns_for_task(self) -> bool:
@@ -181,17 +180,8 @@ class Method:
     def mask(self, problem: Problem) -> tuple[Mask, str | None]:
         """The mask for a problem, (*space), and the name of the reference mask that took its place, if one did."""
         if self.name != PROMASK:
-            mask = baseline_mask(
-                self.name,
-                problem.data,
-                problem.pattern,
-                problem.acceleration,
-                problem.seed,
-                problem.centre,
-                problem.task,
-                problem.recon,
-            )
-            return mask, None
+            asked = (problem.acceleration, problem.seed, problem.centre, problem.task, problem.recon)
+            return baseline_mask(self.name, problem.data, problem.pattern, *asked), None
         run = learn(
             problem.data,
             problem.acceleration,
@@ -228,27 +218,21 @@ def parse_methods(
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
     methods = [Method.parse(text, loss, task, recon.name) for text in texts or usual]
-    if not texts:
-        methods = [method for method in methods if method.free <= dimensions]
-        for method in methods:
-            if not is_installed(method):
-                _warn_left_out(method)
-        methods = [method for method in methods if is_installed(method)]
+    chosen: dict[str, Method] = {}
     for method in methods:
-        if method.name in BASELINES:
+        baseline = BASELINES.get(method.name)
+        if texts and baseline is not None:
             check_available(method.name)
-    return list({method.label: method for method in methods}.values())
+        elif not texts and method.free > dimensions:
+            continue
+        elif baseline is not None and not baseline.available:
+            extra = f"which needs {baseline.needs}: pip install 'promask[{method.name}]'"
+            warnings.warn(f"Left out: {method.name}, {extra}.", InputWarning, stacklevel=2)
+            continue
+        chosen[method.label] = method
+    return list(chosen.values())
 
 
-def is_installed(method: Method) -> bool:
-    """Whether everything that a method needs is installed."""
-    return method.name == PROMASK or BASELINES[method.name].available
-
-
-def _warn_left_out(method: Method) -> None:
-    needs = BASELINES[method.name].needs
-    warnings.warn(
-        f"Left out: {method.name}, which needs {needs}: pip install 'promask[{method.name}]'.",
-        InputWarning,
-        stacklevel=3,
-    )
+def default_pattern(name: str) -> str:
+    """The pattern of a method that names none."""
+    return "2d" if name == PROMASK else BASELINES[name].usual

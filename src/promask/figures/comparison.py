@@ -35,17 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEARNED_COLOURS = ("#c8102e", "#f28e2b", "#7b2d8b", "#e377c2")
-OTHER_COLOURS = (
-    "#4e79a7",
-    "#59a14f",
-    "#8c6d4f",
-    "#76b7b2",
-    "#9c89b8",
-    "#b0a23c",
-    "#6b6b6b",
-    "#5b8c8a",
-    "#a0cbe8",
-    "#b5b5b5",
+OTHER_COLOURS = tuple(
+    "#4e79a7 #59a14f #8c6d4f #76b7b2 #9c89b8 #b0a23c #6b6b6b #5b8c8a #a0cbe8 #b5b5b5".split()  # noqa: SIM905
 )
 MARKERS = "osD^vP<X>pd"
 FULL_LINE: Mapping[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from promask.baselines import matching_pattern
+from promask.baselines import BASELINES, matching_pattern
 from promask.data.sample_sets import OTHER_PART, Subset, choose_part
 from promask.data.sources import read_part
 from promask.errors import InputError
@@ -21,7 +21,7 @@ from promask.evaluation.evaluate import (
     reconstruct_one,
     same_data,
 )
-from promask.evaluation.methods import Method, is_installed
+from promask.evaluation.methods import Method
 from promask.learning.records import METRICS, Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation
@@ -164,7 +164,7 @@ def _reference_masks(run: Run, learning: SampleSet, recon: Reconstruction, draws
     masks: dict[str, list[Mask]] = {}
     for name in REFERENCES:
         method = Method.parse(name)
-        if matching_pattern(name, pattern) is None or not is_installed(method):
+        if matching_pattern(name, pattern) is None or not BASELINES[name].available:
             continue
         if name == "poisson" and not recon.iterative:
             continue

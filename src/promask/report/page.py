@@ -63,19 +63,15 @@ def shrink(image: Float[Tensor, "height width"], pixels: int) -> Float[Tensor, "
     return adaptive_avg_pool2d(image[None], (max(1, int(height * scale)), max(1, int(width * scale))))[0]
 
 
-def grey(image: Float[Tensor, "height width"], white: float) -> str:
-    """A picture in shades of grey, from black at 0 to white."""
-    return _png(_levels(image, white), "L")
+def image_picture(image: Float[Tensor, "height width"], brightest: float, colours: str | None = None) -> str:
+    """A picture from 0 to the brightest value: in shades of grey, or in a colour map of matplotlib."""
+    levels = (image / brightest).clamp(0, 1).mul(255).round().numpy().astype(np.uint8)
+    return _png(levels, colours)
 
 
-def coloured(image: Float[Tensor, "height width"], brightest: float, colours: str) -> str:
-    """A picture in a colour map of matplotlib, from 0 to the brightest value."""
-    return _png(_levels(image, brightest), "P", palette(colours))
-
-
-def black_and_white(mask: Shaped[Tensor, "height width"]) -> str:
-    """The picture of a mask."""
-    return _png(mask.numpy().astype(np.uint8) * 255, "1")
+def mask_picture(mask: Shaped[Tensor, "height width"]) -> str:
+    """The picture of a mask, in black and white."""
+    return _png(mask.numpy().astype(np.uint8) * 255, two_levels=True)
 
 
 def figure_picture(figure: "Figure") -> str:
@@ -93,20 +89,16 @@ def palette(colours: str) -> Bytes:
     return np.ascontiguousarray(table[:, :3])
 
 
-def _levels(image: Tensor, brightest: float) -> Bytes:
-    return (image / brightest).clamp(0, 1).mul(255).round().numpy().astype(np.uint8)
-
-
-def _png(pixels: Bytes, mode: str, colours: Bytes | None = None) -> str:
+def _png(pixels: Bytes, colours: str | None = None, two_levels: bool = False) -> str:
     from PIL import Image
 
-    picture = Image.fromarray(pixels, "L")
+    image = Image.fromarray(pixels, "L")
     if colours is not None:
-        picture.putpalette(colours.tobytes())
-    if mode == "1":
-        picture = picture.convert("1", dither=Image.Dither.NONE)
+        image.putpalette(palette(colours).tobytes())
+    if two_levels:
+        image = image.convert("1", dither=Image.Dither.NONE)
     file = io.BytesIO()
-    picture.save(file, format="png", optimize=True)
+    image.save(file, format="png", optimize=True)
     return _data_uri(file.getvalue())
 
 
@@ -121,8 +113,8 @@ FINE = 2**18
 """Places up to which probabilities have 16 bits; of more, 8."""
 PIXELS = 1_800_000
 """Of all pictures together: the report has to stay below 5 MB even if nothing in them can be compressed."""
-MOMENTS = 500_000
-"""Values of all moments together."""
+TRAJECTORY = 500_000
+"""Values of all steps of the trajectory together."""
 MOST_ROWS = 5000
 """Images in the table; of more, so many evenly spread."""
 MOST_POINTS = 2000
@@ -131,7 +123,7 @@ COLUMNS: dict[str, Metric] = {**METRICS, "dice": Metric("Dice", ".4f", 1), "iou"
 
 
 def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, Any]:
-    """All of it, ready for JSON."""
+    """What the script of the page draws, as plain values."""
     pattern = run.distribution.pattern
     deviation = pattern.expand(run.variance.sqrt())
     largest = float(deviation.max())
@@ -146,7 +138,7 @@ def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, 
     }
     if measurements is None:
         return content | {"examples": [], "masks": {}, "compared": None, "slices": None}
-    masks = {name: black_and_white(crop_centre(plane(mask), WIDEST)) for name, mask in measurements.masks.items()}
+    masks = {name: mask_picture(crop_centre(plane(mask), WIDEST)) for name, mask in measurements.masks.items()}
     return content | {
         "examples": _examples(measurements),
         "masks": masks,
@@ -190,10 +182,10 @@ def _trajectory(run: Run) -> dict[str, Any] | None:
     steps, of_units = run.trajectory.steps, run.trajectory.probabilities
     pattern = run.distribution.pattern
     size = math.prod(plane(pattern.expand(of_units[0])).shape)
-    count = min(len(steps), max(2, MOMENTS // size))
+    count = min(len(steps), max(2, TRAJECTORY // size))
     places = sorted({round(place * (len(steps) - 1) / (count - 1)) for place in range(count)})
-    moments = [shrink(plane(pattern.expand(of_units[place])), MOMENTS // count) for place in places]
-    values = (255 * torch.stack(moments)).round().clamp(0, 255).to(torch.uint8)
+    planes = [shrink(plane(pattern.expand(of_units[place])), TRAJECTORY // count) for place in places]
+    values = (255 * torch.stack(planes)).round().clamp(0, 255).to(torch.uint8)
     return {**pack(values.numpy()), "steps": [steps[place] for place in places]}
 
 
@@ -214,12 +206,16 @@ def _example(example: ExampleImage, pixels: int, several: bool) -> dict[str, Any
     for name, result in example.images.items():
         image = plane(result.image)
         masks[name] = {
-            "image": grey(shrink(image, pixels), brightest),
-            "error": coloured(shrink((image - full).abs(), pixels), brightest / ERROR_FACTOR, "magma"),
+            "image": image_picture(shrink(image, pixels), brightest),
+            "error": image_picture(shrink((image - full).abs(), pixels), brightest / ERROR_FACTOR, "magma"),
             "psnr": f"{result.psnr:.2f}",
             "ssim": None if math.isnan(result.ssim) else f"{result.ssim:.3f}",
         }
-    return {"title": f"{example.title} ({named})", "full": grey(shrink(full, pixels), brightest), "masks": masks}
+    return {
+        "title": f"{example.title} ({named})",
+        "full": image_picture(shrink(full, pixels), brightest),
+        "masks": masks,
+    }
 
 
 def _compared(measurements: RunMeasurements) -> dict[str, Any]:

@@ -64,15 +64,13 @@ def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, 
     evaluation = run.record.evaluation
     if evaluation:
         on = f"mean of {count(evaluation.images, _noun(run))}, {relation(run)}"
-        for name, heading, style in (
-            ("dice", "Dice", ".3f"),
-            ("psnr", "PSNR", ".2f"),
-            ("ssim", "SSIM", ".4f"),
+        for name, value, style in (
+            ("Dice", evaluation.dice, ".3f"),
+            ("PSNR", evaluation.psnr, ".2f"),
+            ("SSIM", evaluation.ssim, ".4f"),
         ):
-            value = getattr(evaluation, name)
             if value is not None:
-                unit = " dB" if name == "psnr" else ""
-                yield {"name": heading, "value": f"{value:{style}}{unit}", "note": on}
+                yield {"name": name, "value": f"{value:{style}}{' dB' * (name == 'PSNR')}", "note": on}
     if measurements is not None:
         yield from _lead_over(measurements)
     yield {
@@ -209,13 +207,9 @@ def about_trajectory(run: Run) -> str:
 
 def command(run: Run) -> str:
     """The command that made a run, or the call."""
-    typed = run.record.command
-    if typed:
-        return str(typed)
-    source = run.record.data.source
-    return (
-        f"promask.learn(...)  # from Python, on {source}: acceleration={run.config.acceleration:g}, "
-        f"seed={run.config.seed}; all settings are below"
+    return run.record.command or (
+        f"promask.learn(...)  # from Python, on {run.record.data.source}: "
+        f"acceleration={run.config.acceleration:g}, seed={run.config.seed}; all settings are below"
     )
 
 
@@ -236,12 +230,8 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "Loss", run.config.loss
     yield "Reconstruction", run.config.recon
     yield "Seed", str(run.config.seed)
-    yield (
-        "Time",
-        f"{run.record.seconds:.1f} s for {run.config.members} x {_steps(run)}",
-    )
-    versions = run.record.versions
-    yield "Versions", ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield "Time", f"{run.record.seconds:.1f} s for {run.config.members} x {_steps(run)}"
+    yield "Versions", ", ".join(f"{name} {version}" for name, version in run.record.versions.items())
 
 
 def relation(run: Run) -> str:
