@@ -11,8 +11,8 @@ from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
 from promask.evaluation.methods import DEFAULT_IF_ITERATIVE, parse_methods
-from promask.learning.api import learn
 from promask.learners.exchange import Exchange
+from promask.learning.api import learn
 from promask.recon import make_reconstruction
 from promask.recon.cg_sense import CgSense
 from promask.recon.zero_filled import RootSumOfSquares

@@ -391,7 +391,7 @@ def titles(figure):
 def test_overview(run):
     figure = overview(run)
     expected = ["Probabilities", "Standard deviation over 2 members", "Mask: 96 of 384 samples, x4"]
-    assert titles(figure) == [*expected, "Learning: the loss of each batch"]
+    assert titles(figure) == [*expected, "Learning: the loss of each step"]
     theta, _, mask = figure.axes[:3]
     assert np.array_equal(shown(theta), on_grid(run, run.probabilities))
     assert np.array_equal(shown(mask), run.mask.numpy())
@@ -405,13 +405,13 @@ def test_overview_of_probabilities_that_are_0_or_1(run):
     figure = overview(
         replace(run, distribution=decided, config=replace(run.config, members=1, learner="exchange"))
     )
-    assert titles(figure) == ["Mask: 96 of 384 samples, x4", "Learning: the loss of each batch"]
+    assert titles(figure) == ["Mask: 96 of 384 samples, x4", "Learning: the loss of each step"]
     assert figure.axes[0].get_xlabel().startswith("probabilities are 0 or 1 only")
 
 
 def test_overview_of_a_race(run):
     figure = overview(replace(run, config=replace(run.config, learner="shape-race")))
-    assert titles(figure)[-1] == "Learning: the loss of the best shape in each round"
+    assert titles(figure)[-1] == "Learning: the loss of each round"
     curve = next(axes for axes in figure.axes if axes.get_title() == titles(figure)[-1])
     assert curve.get_xlabel() == "round"
     assert curve.lines[0].get_ydata().tolist() == run.history.loss

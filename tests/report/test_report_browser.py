@@ -171,7 +171,8 @@ def test_the_film_plays(page, written):
 def test_nothing_is_wider_than_the_window(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    assert page.locator("#curve path.loss").evaluate("line => line.getBBox().width") > 0
+    # It is drawn again when the browser has told the page its new size.
+    page.wait_for_function("() => document.querySelector('#curve path.loss').getBBox().width > 0", timeout=5000)
 
 
 def test_everything_can_be_reached_by_tab(page):

@@ -223,7 +223,7 @@ def stability_figure(result: Stability) -> "Figure":
         note = (
             f"The mask of {run.record.reference}:\nnothing to disagree on"
             if run.record.reference
-            else "One member:\nlearn with --members 10\nto see how far they agree"
+            else "One member:\nlearn several\nto see how far they agree"
         )
         kspace[3].text(0.5, 0.5, note, ha="center", va="center", fontsize=11, color="gray")
     else:
