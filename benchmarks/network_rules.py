@@ -18,7 +18,7 @@ from benchmarks.learning import learn_members
 from promask.data.file_set import prepare
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
-from promask.evaluation.evaluate import segmented
+from promask.evaluation.evaluate import segment
 from promask.learning.config import Config
 from promask.learning.selection import MOST_JUDGED, mean_loss, reference_masks
 from promask.losses.base import Loss
@@ -66,7 +66,7 @@ def main() -> None:
     pattern = Pattern.named(arguments.pattern, fitted.shape[1:], None, fitted.geometry.extent)
 
     def tell(name: str, units: UnitMask, seconds: float) -> None:
-        dice = segmented(task, validation, pattern.expand(units)).dice.nanmean(0)
+        dice = segment(task, validation, pattern.expand(units)).dice.nanmean(0)
         loss = mean_loss(units, judges, pattern, task, MOST_JUDGED)
         rounded = [round(value, 4) for value in dice.tolist()]
         print(

@@ -1,5 +1,8 @@
 """The one kind of error that a user can cause and mend, and what a user should know without being stopped."""
 
+import difflib
+from collections.abc import Collection, Iterable
+
 
 class InputError(ValueError):
     """Bad input: one sentence that says what was wrong, where, and what to do.
@@ -34,3 +37,17 @@ def count(number: int, noun: str) -> str:
     ('1 image', '3 images')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def check_keywords(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse keyword arguments that do not exist, with a suggestion.
+
+    >>> check_keywords(["convntion"], ["convention", "part"])
+    Traceback (most recent call last):
+    promask.errors.InputError: Unknown argument `convntion`: did you mean `convention`?
+    """
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"choose from {', '.join(sorted(known))}."
+            raise InputError(f"Unknown argument `{name}`: {hint}")

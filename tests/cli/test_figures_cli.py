@@ -15,8 +15,8 @@ import promask as library
 from promask.cli.completion import VARIABLE, answer
 from promask.cli.main import app, laid_out
 from promask.errors import InputWarning
-from promask.evaluation.held_out import held_out
-from promask.figures.images import Entrant, entered, names, network_of
+from promask.evaluation.evaluate import held_out
+from promask.figures.images import MaskSource, load_masks, network_of, unique_names
 from promask.figures.layout import RESOLUTION
 from promask.figures.learning import DRAWS, FRAMES, IMAGES
 from promask.figures.masks import DRAWS as VARIANCE_DRAWS
@@ -120,7 +120,7 @@ def test_what_is_compared(promask):
     words = ["ours=a", "drawn.npy", "energy", "energy:1d", "equispaced"]
     figure = written(promask, "reconstructions", *words)
     assert figure.count("<image") == 3 + 4 * len(words) + 1
-    found = entered([Entrant.parse(word) for word in words])
+    found = load_masks([MaskSource.parse(word) for word in words])
     assert list(found.masks) == ["ours", "drawn", "energy", "energy:1d", "equispaced"]
     assert np.array_equal(found.masks["ours"].numpy(), np.load("a/mask.npy"))
     assert np.array_equal(found.masks["drawn"].numpy(), np.load("drawn.npy"))
@@ -128,14 +128,14 @@ def test_what_is_compared(promask):
     promask("baseline", "energy", "images.npz", "--accel", 4, "--out", "energy.npy")
     assert np.array_equal(found.masks["energy"].numpy(), np.load("energy.npy")), "made of what is not held out"
     assert bool((found.masks["energy:1d"] == found.masks["energy:1d"][0]).all())
-    fewer = entered([Entrant.parse("energy")], "images.npz", accel=8)
+    fewer = load_masks([MaskSource.parse("energy")], "images.npz", acceleration=8)
     assert int(fewer.masks["energy"].sum()) == 60
 
 
 def test_baselines_are_made_of_what_the_run_is_made_of(promask):
     learn("lines", 4, pattern="1d", axis=0, centre=3, steps=2)
     words = ["lines", "energy", "energy:1d", "gaussian", "equispaced", "energy:2d", "radial"]
-    found = entered([Entrant.parse(word) for word in words]).masks
+    found = load_masks([MaskSource.parse(word) for word in words]).masks
     for name in words[:5]:
         assert bool((found[name] == found[name][:, :1]).all()), f"{name}: lines along the axis of the run"
         assert int(found[name][:, 0].sum()) == 6
@@ -152,7 +152,7 @@ def test_baselines_beside_a_run_on_volumes(promask):
     np.save("volumes.npy", volumes)
     learn("pairs", 4, "volumes.npy", volumes=True, pattern="2d", axis=(0, 1), steps=2)
     words = ["pairs", "energy", "energy:1d", "equispaced", "energy:3d"]
-    found = entered([Entrant.parse(word) for word in words]).masks
+    found = load_masks([MaskSource.parse(word) for word in words]).masks
     constant = {
         name: [axis for axis in range(3) if bool((mask == mask.narrow(axis, 0, 1)).all())]
         for name, mask in found.items()
@@ -191,8 +191,8 @@ def test_images_are_held_out(promask):
 
 def test_names_are_different(promask):
     learn("deep/a", steps=2)
-    entrants = [Entrant.parse(word) for word in ("a", "deep/a", "energy", "energy", "x=energy")]
-    assert names(entrants) == ["a", "deep/a", "energy", "energy (2)", "x"]
+    sources = [MaskSource.parse(word) for word in ("a", "deep/a", "energy", "energy", "x=energy")]
+    assert unique_names(sources) == ["a", "deep/a", "energy", "energy (2)", "x"]
 
 
 def test_contours(promask):
@@ -203,11 +203,11 @@ def test_contours(promask):
     assert own == written(promask, "contours", "task", "energy", "--network", "network.safetensors")
     assert own.count("<image") == 3
     assert own != written(promask, "contours", "task", "energy", "--image", 0)
-    assert network_of([Entrant.parse("a"), Entrant.parse("task")]) == Path("network.safetensors").resolve()
+    assert network_of([MaskSource.parse("a"), MaskSource.parse("task")]) == Path("network.safetensors").resolve()
     Path("network.safetensors").unlink()
     sentence = promask("figure", "contours", "task", "--out", "x", status=2)
     assert "that of the run is not at" in sentence
-    assert "choose one with --network FILE" in sentence
+    assert "choose one with --network." in sentence
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ def test_contours(promask):
         (("reconstructions", "a", "nonsense"), "nonsense is neither a run, nor a mask file, nor a baseline"),
         (("reconstructions", "a", "energy:4d"), "Unknown pattern '4d' of energy"),
         (("reconstructions", "energy"), "no run among the masks that would say which images to show"),
-        (("reconstructions", "energy", "--data", "images.npz"), "give --accel, such as --accel 8"),
+        (("reconstructions", "energy", "--data", "images.npz"), "give --accel, such as 8"),
         (("reconstructions", "a", "--zoom", "all"), "A zoom is rows and columns"),
         (("reconstructions", "a", "small.npy"), "A mask must hold only 0 and 1"),
-        (("contours", "a"), "no run was learned for one: choose one with --network FILE"),
+        (("contours", "a"), "no run was learned for one: choose one with --network"),
         (("variance", "a", "--draws", "1"), "--draws"),
     ],
 )
@@ -241,7 +241,7 @@ def test_places_that_are_refused(promask):
 def test_runs_without_a_way_or_data(promask):
     Path("a/trajectory.npy").unlink()
     for name in ("film", "histograms", "curves"):
-        assert "kept no probabilities on its way" in promask("figure", name, "a", "--out", "x", status=2)
+        assert "kept no probabilities of its steps" in promask("figure", name, "a", "--out", "x", status=2)
     Path("images.npz").unlink()
     sentence = promask("figure", "variance", "a", "--out", "x", status=2)
     assert "The data of the run cannot be read, choose others with --data: images.npz is neither" in sentence

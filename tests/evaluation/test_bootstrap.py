@@ -5,22 +5,13 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from comparisons import compared, row, tiny_comparison
+from comparisons import compared, row
 
 from promask.evaluation.bootstrap import Advantage, advantages, paired_interval
-from promask.evaluation.measures import METRICS
+from promask.evaluation.conventions import METRICS
 from promask.evaluation.tables import markdown
 
-
-@pytest.fixture(autouse=True)
-def few_images_will_do(monkeypatch):
-    for module in ("bootstrap", "tables"):
-        monkeypatch.setattr(f"promask.evaluation.{module}.FEWEST", 2)
-
-
-@pytest.fixture
-def tiny():
-    return tiny_comparison()
+pytestmark = pytest.mark.usefixtures("few_images_will_do")
 
 
 def test_few_images_have_no_interval(monkeypatch):

@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from comparisons import image_file
 
 from helpers import smooth_images
 from promask.baselines import baseline_mask
@@ -14,37 +13,23 @@ from promask.cli.main import main
 from promask.data.sample_sets import ArraySet, choose_part
 from promask.data.sources import load
 from promask.errors import InputError
+from promask.evaluation.cells import all_cells
 from promask.evaluation.evaluate import evaluate
-from promask.evaluation.methods import Method, parse_methods
+from promask.evaluation.methods import parse_methods
 from promask.learning.api import learn
-from promask.report.comparison import all_cells, compare
+from promask.report.comparison import compare
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry
 
 QUICK = ["random", "energy", "promask"]
 
 
-@pytest.fixture
-def images(tmp_path, undrawn):
-    return image_file(tmp_path / "images.npz")
-
-
-@pytest.fixture
-def made(monkeypatch):
-    """The cells for which a mask was made, in this process."""
-    names = []
-    make = Method.mask
-
-    def counted(self, problem):
-        names.append((self.label, problem.acceleration, problem.seed))
-        return make(self, problem)
-
-    monkeypatch.setattr(Method, "mask", counted)
-    return names
-
-
 class StopHereError(Exception):
     pass
+
+
+def distinct(problems):
+    return {(label, problem.acceleration, problem.seed) for label, problem in problems}
 
 
 def test_seeds_of_each_kind():
@@ -96,7 +81,7 @@ def test_numbers_are_those_of_evaluate(images, tmp_path):
     }
 
 
-def test_interrupted_and_started_again(images, tmp_path, made):
+def test_interrupted_and_started_again(images, tmp_path, problems):
     """Nothing is computed twice, and the result is that of a comparison that was never interrupted."""
     settings = {"seeds": 3, "learned_seeds": 2}
 
@@ -107,41 +92,41 @@ def test_interrupted_and_started_again(images, tmp_path, made):
 
     with pytest.raises(StopHereError):
         compare(images, [4, 8], QUICK, out=tmp_path / "out", on_cell=stop, **settings)
-    assert len(made) == 5
+    assert len(problems) == 5
     first = []
     resumed = compare(
         images, [4, 8], QUICK, out=tmp_path / "out", on_cell=lambda done, *_: first.append(done), **settings
     )
     assert first == list(range(5, 13))
-    assert len(made) == len(set(made)) == 12
+    assert len(problems) == len(distinct(problems)) == 12
     whole = compare(images, [4, 8], QUICK, out=tmp_path / "other", **settings)
     for one, other in zip(resumed.scores, whole.scores, strict=True):
         assert one.method == other.method
         assert all((one.quality[metric] == other.quality[metric]).all() for metric in one.quality)
 
 
-def test_more_methods_and_seeds_are_added(images, tmp_path, made):
+def test_more_methods_and_seeds_are_added(images, tmp_path, problems):
     compare(images, [4], ["random", "energy"], out=tmp_path / "out", seeds=2)
     compare(images, [4, 8], ["energy", "random", "centre"], out=tmp_path / "out", seeds=3)
-    assert len(made) == len(set(made)) == 3 + 1 + 4 + 2
+    assert len(problems) == len(distinct(problems)) == 3 + 1 + 4 + 2
     rows = list(csv.DictReader((tmp_path / "out" / "masks.csv").read_text().splitlines()))
     assert len(rows) == 2 * (1 + 3 + 1)
 
 
-def test_another_convention_measures_the_same_masks(images, tmp_path, made):
+def test_another_convention_measures_the_same_masks(images, tmp_path, problems):
     one = compare(images, [4], QUICK, out=tmp_path / "out", seeds=2)
     other = compare(images, [4], QUICK, out=tmp_path / "out", seeds=2, convention="fastmri")
-    assert len(made) == 2 + 1 + 2
+    assert len(problems) == 2 + 1 + 2
     assert one.scores[0].quality["psnr"].shape == (2, 2)  # slices
     assert other.scores[0].quality["psnr"].shape == (2, 1)  # one volume
     assert "maximum" in (tmp_path / "out" / "table.md").read_text()
     again = compare(images, [4], QUICK, out=tmp_path / "out", seeds=2)
-    assert len(made) == 5
+    assert len(problems) == 5
     assert (again.scores[0].quality["psnr"] == one.scores[0].quality["psnr"]).all()
 
 
 @pytest.mark.parametrize("damage", ["record", "mask", "no mask"])
-def test_damaged_cells_are_made_again(images, tmp_path, made, damage):
+def test_damaged_cells_are_made_again(images, tmp_path, problems, damage):
     out = tmp_path / "out"
     before = compare(images, [4], ["random"], out=out, seeds=2)
     if damage == "record":
@@ -152,7 +137,7 @@ def test_damaged_cells_are_made_again(images, tmp_path, made, damage):
     else:
         (out / "masks" / "x4" / "random-1.npy").unlink()
     after = compare(images, [4], ["random"], out=out, seeds=2)
-    assert made[2:] == [("random", 4.0, 1)]
+    assert distinct(problems[2:]) == {("random", 4.0, 1)}
     assert (after.scores[0].quality["psnr"] == before.scores[0].quality["psnr"]).all()
 
 
@@ -188,7 +173,7 @@ def test_other_conditions_need_another_folder(images, tmp_path):
         ({"methods": ["energy:3d"]}, "has 1 images, but names 10 subjects"),
         ({"loss": "nice"}, "Unknown loss 'nice'"),
         ({"convention": "mine"}, "Unknown convention 'mine'"),
-        ({"axis": [0]}, r"None of the methods has 1 free axes"),
+        ({"axis": [0]}, r"None of the methods undersamples 1 direction"),
         ({"centre": -1}, "The width of the centre must be at least 0, but is -1"),
         ({"methods": ["energy:1d"], "axis": [7]}, "energy:1d at x4: The axes"),
     ],
@@ -312,8 +297,8 @@ def test_a_plain_mask_is_said_to_be_one(tmp_path, monkeypatch):
     out = tmp_path / "out"
     comparison = compare(smooth_images(4, size=(16, 12)), [4, 8], ["centre", "promask:ssim"], out=out, seeds=2)
     centre, learned = comparison.at(8)
-    assert centre.plain == [None]
-    assert learned.plain == ["centre", "centre"]
+    assert centre.references == [None]
+    assert learned.references == ["centre", "centre"]
     assert (learned.quality["psnr"] == centre.quality["psnr"]).all()
     for name in ("table.md", "table.tex"):
         assert "promask:ssim ended with the mask of centre at x4, x8." in (out / name).read_text()

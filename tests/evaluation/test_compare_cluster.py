@@ -16,7 +16,7 @@ from comparisons import image_file
 
 from helpers import smooth_images
 from promask.errors import InputError
-from promask.evaluation.cells import Store
+from promask.evaluation.cells import CellStore
 from promask.report.comparison import compare
 
 PRELOAD = """
@@ -38,6 +38,7 @@ if not hasattr(Method, "make"):  # this file may be run more than once
     Method.make, Method.mask = Method.mask, told
 """
 """Workers write down which mask they begin; while a file says so, one of them does not finish its second."""
+pytestmark = pytest.mark.usefixtures("undrawn")
 CELLS = ["random-0", "random-1", "energy-0", "promask-0"]
 METHODS = {"methods": ["random", "energy", "promask"], "seeds": 2, "learned_seeds": 1}
 
@@ -53,17 +54,6 @@ def cluster(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch):
-    """They take longer than all the rest, and are drawn here in any case."""
-    monkeypatch.setattr("promask.report.comparison.save_figure", lambda *_: None)
-
-
-@pytest.fixture
-def images(tmp_path):
-    return image_file(tmp_path / "images.npz")
-
-
 def begun(cluster):
     """The masks that were begun, in their order: the process and the name of the cell."""
     log = cluster.folder / "begun.txt"
@@ -76,9 +66,9 @@ def test_a_worker_is_killed_in_the_middle(cluster, images, tmp_path, monkeypatch
     (cluster.folder / "hang-victim").touch()
     victim = cluster.workers[1]
     saved, seen = [], []
-    save = Store.save
+    save = CellStore.save
     monkeypatch.setattr(
-        Store, "save", lambda self, cell, **how: saved.append(cell.cell.name) or save(self, cell, **how)
+        CellStore, "save", lambda self, cell, **how: saved.append(cell.cell.name) or save(self, cell, **how)
     )
 
     def kill_in_the_middle():
@@ -109,7 +99,7 @@ def test_a_worker_is_killed_in_the_middle(cluster, images, tmp_path, monkeypatch
     hung = [name for process, name in begun(cluster) if process == victim.pid][1]
     assert Counter(name for _, name in begun(cluster)) == Counter([*cells, hung])
 
-    monkeypatch.setattr(Store, "save", save)
+    monkeypatch.setattr(CellStore, "save", save)
     here = compare(images, [4, 8], out=tmp_path / "here", **METHODS)
     assert_same(here, there)
     for name in cells:
@@ -124,7 +114,8 @@ def test_a_worker_is_killed_in_the_middle(cluster, images, tmp_path, monkeypatch
 
 def assert_same(one, other):
     for first, second in zip(one.scores, other.scores, strict=True):
-        assert (first.method, first.achieved, first.plain) == (second.method, second.achieved, second.plain)
+        for name in ("method", "achieved", "references"):
+            assert getattr(first, name) == getattr(second, name)
         assert all((first.quality[metric] == second.quality[metric]).all() for metric in first.quality)
 
 

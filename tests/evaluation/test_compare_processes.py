@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from comparisons import image_file
 
 from helpers import smooth_images
 from promask.data.arrays import from_images
@@ -20,11 +19,6 @@ from promask.evaluation import workers
 from promask.report.comparison import compare
 
 QUICK = ["random", "energy", "promask"]
-
-
-@pytest.fixture
-def images(tmp_path, undrawn):
-    return image_file(tmp_path / "images.npz")
 
 
 def test_processes_give_the_same_and_share_the_cores(images, tmp_path):
@@ -49,7 +43,7 @@ def test_images_in_memory_go_to_processes(tmp_path):
 
 def test_a_process_that_dies_is_told(images, tmp_path, monkeypatch):
     monkeypatch.setattr(workers.ProcessPoolExecutor, "submit", lambda pool, *_: _submit(pool, os.abort))
-    with pytest.raises(MemoryError, match="try fewer --jobs"):
+    with pytest.raises(MemoryError, match="try fewer `jobs`"):
         compare(images, [4], ["random"], out=tmp_path / "out", seeds=2, jobs=2)
 
 

@@ -7,26 +7,41 @@ import re
 
 import numpy as np
 import pytest
-from comparisons import compared, row, tiny_comparison
+from comparisons import compared, row
 
 from promask.cli.show import comparison_tables
 from promask.cli.terminal import output
 from promask.evaluation.bootstrap import advantages
-from promask.evaluation.conventions import CONVENTIONS
-from promask.evaluation.measures import METRICS
-from promask.evaluation.tables import escaped, latex, markdown, masks_csv, quality_entries, records, summary_csv
+from promask.evaluation.conventions import CONVENTIONS, METRICS
+from promask.evaluation.tables import (
+    Table,
+    TableCell,
+    escape_latex,
+    latex,
+    markdown,
+    masks_csv,
+    number_cell,
+    quality_cells,
+    records,
+    summary_csv,
+)
 from promask.figures.comparison import quality_over_acceleration
 
-
-@pytest.fixture(autouse=True)
-def few_images_will_do(monkeypatch):
-    for module in ("bootstrap", "tables"):
-        monkeypatch.setattr(f"promask.evaluation.{module}.FEWEST", 2)
+pytestmark = pytest.mark.usefixtures("few_images_will_do")
 
 
-@pytest.fixture
-def tiny():
-    return tiny_comparison()
+def test_one_table_in_every_form():
+    best = TableCell("31.00", 31.004, "2.83", best=True)
+    table = Table(["mask", "PSNR"], [["a|b", best], ["c[d]", number_cell(None, ".2f")]])
+    assert table.to_markdown() == "| mask | PSNR |\n| --- | ---: |\n| a\\|b | **31.00** ± 2.83 |\n| c[d] | - |"
+    assert table.to_csv() == "mask,PSNR\na|b,31.004\nc[d],\n"
+    assert table.to_latex() == [
+        r"a\textbar{}b & \textbf{31.00} & {\scriptsize\,$\pm$\,2.83} \\",
+        r"c[d] & - & \\",
+    ]
+    names, numbers = (list(column.cells) for column in table.to_rich().columns)
+    assert [str(cell) for cell in (*names, *numbers)] == ["a|b", "c[d]", "31.00 ± 2.83", "-"]
+    assert [cell.style for cell in numbers] == ["bold", ""]
 
 
 def cells_of(line):
@@ -95,9 +110,9 @@ def test_the_sentence_is_that_of_the_convention(tiny):
 
 def test_what_prints_alike_is_equally_good():
     rows = [row("a", [[30.001]]), row("b", [[30.004]]), row("c", [[29.9]])]
-    assert [entries["psnr"].best for entries in quality_entries(rows, METRICS)] == [True, True, False]
+    assert [psnr.best for psnr, _, _ in quality_cells(rows, METRICS)] == [True, True, False]
     rows = [row("a", [[30]], nmse=[[0.02]]), row("b", [[30]], nmse=[[0.01]])]
-    assert [entries["nmse"].best for entries in quality_entries(rows, METRICS)] == [False, True]
+    assert [nmse.best for _, _, nmse in quality_cells(rows, METRICS)] == [False, True]
 
 
 def columns_of(line):
@@ -128,7 +143,7 @@ def test_latex(tiny):
 
 
 def test_nothing_is_special_to_latex():
-    assert escaped("a_b & 5% of #1 ^ {x} ~ $ \\ < > |") == (
+    assert escape_latex("a_b & 5% of #1 ^ {x} ~ $ \\ < > |") == (
         r"a\_b \& 5\% of \#1 \textasciicircum{} \{x\} \textasciitilde{} \$ \textbackslash{} "
         r"\textless{} \textgreater{} \textbar{}"
     )

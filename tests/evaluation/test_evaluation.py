@@ -4,10 +4,13 @@ import torch
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from helpers import seeded, smooth_images
-from promask import evaluate
+from promask import evaluate, learn
 from promask.data.arrays import from_images
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.evaluation.conventions import CONVENTIONS
+from promask.export.mask_file import ExportedMask
+from promask.learning.records import NetworkRecord
+from promask.recon.cg_sense import CgSense
 
 
 def test_against_numpy():
@@ -137,3 +140,61 @@ def test_tiny_images_have_no_ssim(convention):
 def test_bad_masks(mask, message):
     with pytest.raises(InputError, match=message):
         evaluate(mask, smooth_images(2, dtype=torch.complex64))
+
+
+@pytest.fixture(scope="module")
+def patients():
+    """Ten slices of five subjects."""
+    images = smooth_images(10, size=(16, 12), phase=False)[:, 0].float()
+    return from_images(images, subjects=[f"patient-{index // 2}" for index in range(10)])
+
+
+@pytest.fixture(scope="module")
+def run(patients):
+    return learn(patients, 4, steps=4, recon="cg-sense", iterations=3)
+
+
+def test_a_run_is_measured_as_it_was_learned(run, patients):
+    """With its reconstruction, on what it was not learned from; arguments change either."""
+    result = evaluate(run, patients)
+    assert (result.recon, result.part, result.images) == ("cg-sense", "test", 2)
+    recon = run.reconstruction()
+    assert recon.iterations == 3
+    assert result.psnr == evaluate(run.mask, patients, "test", recon=recon).psnr
+    assert evaluate(run, patients, "train").psnr == evaluate(run.mask, patients, "train", recon=recon).psnr
+    assert evaluate(run, patients, iterations=9).psnr == evaluate(run, patients, recon=CgSense(iterations=9)).psnr
+    assert evaluate(run, patients, recon="zero-filled").psnr == evaluate(run.mask, patients).psnr
+
+
+def test_a_run_on_other_images(run):
+    """All of them are held out, and they are read as its own were."""
+    others = smooth_images(4, size=(20, 14), phase=False, seed=1)[:, 0].float()
+    sized = learn(smooth_images(4, size=(18, 18), phase=False)[:, 0].float(), 4, steps=2, size=(16, 12))
+    assert evaluate(sized, others).images == 4
+    assert evaluate(sized, others).psnr == evaluate(sized.mask, others, size=(16, 12)).psnr
+    with pytest.raises(
+        InputError, match=r"has shape \[16, 12\], but the k-space of the data has shape \[20, 14\]"
+    ):
+        evaluate(run, others)
+
+
+def test_exported_masks_arrays_and_runs_are_alike(run, patients):
+    wanted = evaluate(run.mask, patients).psnr
+    assert evaluate(ExportedMask.of_run(run), patients).psnr == wanted
+    assert evaluate(run.mask.numpy(), patients).psnr == wanted
+
+
+def test_a_network_that_is_gone_is_said_to_be(run, patients):
+    gone = run.with_record(network=NetworkRecord(file="/nowhere/unet.safetensors"))
+    with pytest.warns(InputWarning, match=r"is not at /nowhere/unet.safetensors any more: only the images are"):
+        result = evaluate(gone, patients)
+    assert result.segmented is None
+
+
+def test_a_misspelt_argument_is_refused_with_a_suggestion(run, patients):
+    with pytest.raises(InputError, match=r"^Unknown argument `convntion`: did you mean `convention`\?$"):
+        evaluate(run, patients, convntion="paper")
+    with pytest.raises(InputError, match=r"^Unknown argument `coil`: did you mean `coils`\?$"):
+        evaluate(run, patients, coil=4)
+    with pytest.raises(InputError, match=r"^Unknown argument `zzz`: choose from array, "):
+        evaluate(run, patients, zzz=4)

@@ -1,17 +1,18 @@
 """Comparisons for a reconstruction: what methods learn for, what is told, and whose folder it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from comparisons import image_file
 
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
-from promask.evaluation.methods import USUAL_IF_FILLED_IN, Method, parse_methods
+from promask.evaluation.methods import DEFAULT_IF_ITERATIVE, parse_methods
+from promask.learners.exchange import Exchange
 from promask.learning.api import learn
-from promask.learning.config import FOR_FILLING_IN
 from promask.recon import make_reconstruction
 from promask.recon.cg_sense import CgSense
 from promask.recon.zero_filled import RootSumOfSquares
@@ -22,38 +23,20 @@ SCAN = {"recon": "cg-sense", "coils": 4, "learned_seeds": 1}
 
 
 @pytest.fixture
-def images(tmp_path, undrawn):
-    return image_file(tmp_path / "images.npz")
-
-
-@pytest.fixture
-def made(monkeypatch):
-    """The cells for which a mask was made, in this process."""
-    names = []
-    make = Method.mask
-
-    def counted(self, problem):
-        names.append((self.label, problem.recon))
-        return make(self, problem)
-
-    monkeypatch.setattr(Method, "mask", counted)
-    return names
-
-
-@pytest.fixture
 def unwritten(monkeypatch):
     """Tables and figures, which take longer than small masks."""
     monkeypatch.setattr("promask.report.comparison._write", lambda *arguments: None)
 
 
-def test_masks_and_numbers_are_those_of_the_reconstruction(images, tmp_path, made, monkeypatch):
+def test_masks_and_numbers_are_those_of_the_reconstruction(images, tmp_path, problems, monkeypatch):
     """Learned for it, or for another that is named, and measured with it; then nothing is computed again."""
-    monkeypatch.setattr("promask.learning.config.FOR_FILLING_IN", {**FOR_FILLING_IN, "steps": 8})
+    few_steps = {**Exchange.about.defaults, "steps": 8}
+    monkeypatch.setattr(Exchange, "about", replace(Exchange.about, defaults=few_steps))
     out = tmp_path / "out"
     comparison = compare(images, [4], METHODS, out=out, **SCAN)
     assert [scores.method for scores in comparison.scores] == METHODS
-    assert [scores.for_this for scores in comparison.scores] == [True, False, True]
-    assert [recon.name for _, recon in made] == ["cg-sense", "zero-filled", "cg-sense"]
+    assert [scores.for_task for scores in comparison.scores] == [True, False, True]
+    assert [problem.recon.name for _, problem in problems] == ["cg-sense", "zero-filled", "cg-sense"]
     assert comparison.measured_on == "2 held-out images of 1 subject, 4 x 24 x 20, reconstructed by cg-sense"
     assert "reconstructed by cg-sense" in (out / "table.md").read_text()
 
@@ -69,7 +52,7 @@ def test_masks_and_numbers_are_those_of_the_reconstruction(images, tmp_path, mad
 
     monkeypatch.setattr("promask.report.comparison._write", lambda *arguments: None)
     again = compare(images, [4], METHODS, out=out, **SCAN | {"recon": CgSense()})  # the same by another name
-    assert len(made) == 3
+    assert len(problems) == 3
     for one, other in zip(comparison.scores, again.scores, strict=True):
         assert (one.quality["psnr"] == other.quality["psnr"]).all()
 
@@ -112,7 +95,7 @@ def test_names_of_variants():
     labels = [method.label for method in parse_methods(texts, None, 2, recon=recon)]
     assert labels == ["promask", "promask:1d:zero-filled", "igs:l1:rss"]
     usual = [method.label for method in parse_methods(None, None, 2, recon=recon)]
-    assert set(usual) <= set(USUAL_IF_FILLED_IN)
+    assert set(usual) <= set(DEFAULT_IF_ITERATIVE)
     assert {"promask", "promask:zero-filled", "promask:1d", "energy"} <= set(usual)
     assert not {"igs", "greedy", "loupe"} & set(usual)
     direct = [

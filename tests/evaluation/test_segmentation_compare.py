@@ -59,7 +59,7 @@ def test_a_loss_is_named_where_it_is_not_the_usual_one():
         "energy",
     ]
     assert [method.loss for method in methods[:3]] == ["segmentation", "mse", "segmentation"]
-    assert [method.is_for_its_purpose for method in methods[:3]] == [True, False, True]
+    assert [method.learns_for_task for method in methods[:3]] == [True, False, True]
     again = parse_methods([method.label for method in methods], None, 2, "segmentation")
     assert again == methods
     assert parse_methods(["promask"], "mse", 2, "segmentation")[0].label == "promask:mse"
@@ -75,7 +75,7 @@ def test_usual_methods_are_cheap():
 
 
 @pytest.mark.parametrize(
-    ("text", "purpose", "sentence"),
+    ("text", "task", "sentence"),
     [
         (
             "loupe",
@@ -92,10 +92,10 @@ def test_usual_methods_are_cheap():
         ("promask", "registration", "Unknown task 'registration': choose one of reconstruction, segmentation."),
     ],
 )
-def test_methods_that_do_not_exist(text, purpose, sentence):
+def test_methods_that_do_not_exist(text, task, sentence):
     with pytest.raises(InputError, match=re.escape(sentence)):
-        Method.parse(text, purpose=purpose)
-    assert Method.parse("loupe:ssim", purpose="segmentation").label == "loupe:ssim"
+        Method.parse(text, task=task)
+    assert Method.parse("loupe:ssim", task="segmentation").label == "loupe:ssim"
 
 
 # Cells and folders
@@ -227,7 +227,7 @@ def tiny_comparison(**settings):
         "wall_dice": [[0.5, 0.8], [0.6, 0.9]],
         "cavity_dice": [[0.7, nan], [0.9, nan]],
     }
-    rows = [energy, found_row("promask:mse", mse, for_this=False), found_row("promask", own)]
+    rows = [energy, found_row("promask:mse", mse, for_task=False), found_row("promask", own)]
     return compared_by_segmentation(full, *rows, **settings)
 
 
@@ -385,7 +385,10 @@ def test_command_line(data, file, tmp_path, capsys):
     ("change", "sentence"),
     [
         (["--task", "segmentation"], "A segmentation needs a network: give one with --network."),
-        (["--network", "unet.safetensors"], "A network is not of use for a reconstruction"),
+        (
+            ["--network", "unet.safetensors"],
+            "A reconstruction uses no network: leave it out, or choose the --task segmentation.",
+        ),
         (["--task", "registration"], "Unknown task 'registration': choose one of reconstruction, segmentation."),
         (["--task", "segmentation", "--network", "nowhere.safetensors"], "nowhere.safetensors is not a file"),
         (["--task", "segmentation", "--network", "damaged.safetensors"], "damaged.safetensors is damaged"),

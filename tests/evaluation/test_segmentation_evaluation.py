@@ -149,7 +149,9 @@ def test_networks_for_other_images(network):
     with pytest.raises(InputError, match="is for images with 1 channel, but those of the array have 2 channels"):
         evaluate(MASK, two, network=network)
     volumes = heart_network(dimensions=3)
-    with pytest.raises(InputError, match="is for images with 3 axes, but those of the array have 2 axes: train"):
+    with pytest.raises(
+        InputError, match="is for images with 3 axes, but those of the array have 2 axes: train one"
+    ):
         evaluate(MASK, data, network=volumes)
     with pytest.raises(InputError, match="the array, slice 0 has no label: a segmentation needs labels"):
         evaluate(MASK, images, network=network)

@@ -139,11 +139,14 @@ def test_what_is_shown_is_the_image_in_the_middle():
     result = stability(run, IMAGES, draws=4)
     masks = run.sample(4, 0, exact=True)
     data = ArraySet(IMAGES[2:3], "test")
-    assert torch.equal(result.shown.random_mask, masks[0])
-    assert torch.equal(result.shown.of_random, reconstruct(masks[0], data, range(1))[0][0])
-    assert torch.equal(result.shown.of_mode, reconstruct(run.mask, data, range(1))[0][0])
-    assert torch.allclose(result.shown.pixel_std, next(pixel_spread(masks, data))[0])
-    assert result.shown.psnr == tuple(evaluate(mask, IMAGES).psnr[2] for mask in (run.mask, masks[0]))
+    example = result.example
+    assert torch.equal(example.random_mask, masks[0])
+    for found, mask in ((example.mode, run.mask), (example.random, masks[0])):
+        image, target = reconstruct(mask, data, range(1))
+        assert torch.equal(found.image, image)
+        assert torch.equal(found.target, target)
+        assert found.psnr == evaluate(mask, IMAGES).psnr[2]
+    assert torch.allclose(example.pixel_std, next(pixel_spread(masks, data))[0])
 
 
 def test_progress_counts_every_reconstruction():
@@ -198,7 +201,7 @@ def test_the_text_tells_whether_there_is_a_choice(value, words):
     probabilities = LOCATIONS.largest(-LOCATIONS.distance(), 40).float() * value
     text = "\n".join(sentences(stability(run_with(probabilities, LOCATIONS, 40), IMAGES, draws=2)))
     assert words in text
-    assert f"in {40 * (1 - value):.1f} of 192 units" in text
+    assert f"in {40 * (1 - value):.1f} of 192 samples" in text
     assert "as good as random masks of its size" in text, "only the mode has forty units"
 
 
@@ -209,7 +212,7 @@ def test_masks_that_acquire_nothing_are_left_out():
     assert 2 <= filled < 10
     result = stability(run, IMAGES, draws=10)
     assert result.summary()["drawn"]["masks"] == filled
-    assert f"Of the 10 masks that were drawn, {10 - filled} acquired nothing" in "\n".join(sentences(result))
+    assert f"{10 - filled} of the 10 drawn masks acquired nothing" in "\n".join(sentences(result))
     with pytest.raises(InputError, match="only 0 acquire anything"):
         stability(run_with(torch.full((12,), 1e-9), lines, budget=1), IMAGES)
 
@@ -246,7 +249,7 @@ def test_the_figure_shows_members_if_there_are_several():
         ({"convention": "best"}, "convention"),
         (
             {"data": torch.rand(2, 9, 8)},
-            r"shape \[16, 12\], but .* shape \[9, 8\]: .* --size 16 12",
+            r"shape \[16, 12\], but .* shape \[9, 8\]: .* `size` 16 12",
         ),
     ],
 )

@@ -7,9 +7,9 @@ from comparisons import heart_network, hearts
 
 from helpers import seeded
 from promask.data.sample_sets import ArraySet
-from promask.evaluation.evaluate import reconstruct, segmented
+from promask.evaluation.evaluate import reconstruct, segment
 from promask.figures.comparison import contour_grid
-from promask.figures.contours import around, contour_figure, middle_image, outlined
+from promask.figures.contours import box_around, contour_figure, middle_image, segment_slice
 from promask.losses.segmentation import Segmentation
 from promask.segmentation.classes import Classes
 from promask.types import Geometry
@@ -32,30 +32,30 @@ def mask_of(share, shape=(24, 20)):
 
 def test_what_is_outlined(task, data):
     mask = mask_of(0.4)
-    found = outlined(task, data, 2, mask)
+    found = segment_slice(task, data, 2, mask)
     image, target = reconstruct(mask, data, range(2, 3))
     assert torch.equal(found.image, image[0, 0])
-    assert torch.equal(outlined(task, data, 2, None).image, target[0, 0])
+    assert torch.equal(segment_slice(task, data, 2, None).image, target[0, 0])
     assert torch.equal(found.truth, torch.stack([data.labels[2] == 1, data.labels[2] == 2]))
     with torch.no_grad():
         predicted = task.network(image).argmax(1)[0]
     assert torch.equal(found.found, torch.stack([predicted == 1, predicted == 2]))
-    assert torch.equal(found.dice, segmented(task, data, mask).dice[2])
+    assert torch.equal(found.dice, segment(task, data, mask).dice[2])
     assert found.caption == f"Dice {found.dice.mean():.2f} ({found.dice[0]:.2f}, {found.dice[1]:.2f})"
 
 
 def test_only_what_is_judged_is_outlined(task, data):
     part = ArraySet(data.images, "hearts", data.labels, geometry=Geometry(region=(20, 16)))
-    found = outlined(task, part, 2, None)
+    found = segment_slice(task, part, 2, None)
     assert found.image.shape == found.truth.shape[1:] == found.found.shape[1:] == (20, 16)
     assert torch.equal(found.truth[1], data.labels[2, 2:22, 2:18] == 2)
 
 
 def test_classes_that_are_not_there_have_no_number(task, data):
-    found = outlined(task, data, 9, None)
+    found = segment_slice(task, data, 9, None)
     assert found.caption == f"Dice {found.dice[0]:.2f} ({found.dice[0]:.2f}, -)"
     empty = ArraySet(data.images[:1], "hearts", 0 * data.labels[:1])
-    assert outlined(task, empty, 0, None).caption == "nothing to find"
+    assert segment_slice(task, empty, 0, None).caption == "nothing to find"
     contour_figure(task, empty, 0, {"x2": mask_of(0.5)})
 
 
@@ -86,7 +86,7 @@ def test_the_image_that_is_shown_holds_all_classes(task):
 def test_the_part_around_the_labels(rows, columns, expected):
     truth = torch.zeros(2, 100, 100, dtype=torch.bool)
     truth[1, slice(*rows), slice(*columns)] = True
-    assert tuple((part.start, part.stop) for part in around(truth)) == expected
+    assert tuple((part.start, part.stop) for part in box_around(truth)) == expected
 
 
 def paths_in(axes):
@@ -100,9 +100,9 @@ def test_grid(task, data):
     assert len(figure.axes) == 2 * 3 - 1
     texts = [text.get_text() for text in figure.texts]
     assert texts == ["fully sampled", "x2", "x4", "energy", "promask:1d", "as labelled", "wall", "cavity"]
-    shown = outlined(task, data, 2, masks["promask:1d"][4.0])
+    shown = segment_slice(task, data, 2, masks["promask:1d"][4.0])
     axes = figure.axes[-1]
-    part = around(shown.truth)
+    part = box_around(shown.truth)
     assert np.array_equal(np.asarray(axes.images[0].get_array()), shown.image[part].numpy())
     assert axes.get_xlabel() == shown.caption
     assert len({axes.images[0].get_clim() for axes in figure.axes}) == 1
@@ -110,7 +110,7 @@ def test_grid(task, data):
     colours = [collection.get_edgecolor()[0].tolist() for collection in figure.axes[0].collections]
     assert colours[1::2] == [[1, 1, 1, 1]] * 2
     assert colours[0] != colours[2]
-    full = outlined(task, data, 2, None)
+    full = segment_slice(task, data, 2, None)
     for region, path in zip(full.truth, paths_in(figure.axes[0])[1::2], strict=True):
         rows, columns = (place.numpy() for place in region[part].nonzero(as_tuple=True))
         assert path[:, 1].max() == rows.max() + 0.5
@@ -140,6 +140,6 @@ def test_volumes_show_the_plane_with_most_labels():
     labels[0, 3, 4:12, 4:12], labels[0, 1, 4:6, 4:6] = 2, 1
     data = ArraySet(torch.rand(1, 1, 5, 24, 20, generator=seeded()), "test", labels)
     task = Segmentation(heart_network(dimensions=3))
-    found = outlined(task, data, 0, mask_of(0.5, (5, 24, 20)))
+    found = segment_slice(task, data, 0, mask_of(0.5, (5, 24, 20)))
     assert torch.equal(found.truth[1], labels[0, 3] == 2)
     assert found.image.shape == (24, 20)

@@ -32,7 +32,7 @@ from promask.figures.layout import (
     save_as_both,
     white,
 )
-from promask.figures.learning import curves, film, histograms, moments, overview, phases_shown
+from promask.figures.learning import curves, film, histograms, overview, steps_of_phases, trajectory_steps
 from promask.figures.masks import probabilities, variance
 from promask.learning.records import DataRecord
 from promask.types import Geometry
@@ -87,25 +87,25 @@ def check_layout(figure):
     assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
 
 
-def test_moments_are_those_of_the_run(run, data):
-    found = moments(run)
-    assert [moment.step for moment in found] == list(run.trajectory.steps)
+def test_steps_are_those_of_the_run(run, data):
+    found = trajectory_steps(run)
+    assert [step.step for step in found] == list(run.trajectory.steps)
     units = 24 * 16
-    for moment in found:
-        budget = promask.sampling.schedules.budget(max(moment.step, 1), 24, units, units // 4)
-        assert moment.allowed == pytest.approx(budget)
-        total = float(moment.probabilities.sum())
-        assert moment.units == min(round(total), math.floor(budget + 1e-6))
-        chosen = moment.probabilities[moment.mask]
-        assert len(chosen) == moment.units
-        assert chosen.min() >= moment.probabilities[~moment.mask & ~run.distribution.pattern.padding()].max()
+    for step in found:
+        budget = promask.sampling.schedules.budget(max(step.step, 1), 24, units, units // 4)
+        assert step.allowed == pytest.approx(budget)
+        total = float(step.probabilities.sum())
+        assert step.units == min(round(total), math.floor(budget + 1e-6))
+        chosen = step.probabilities[step.mask]
+        assert len(chosen) == step.units
+        assert chosen.min() >= step.probabilities[~step.mask & ~run.distribution.pattern.padding()].max()
     assert found[0].units > found[-1].units == units // 4
-    assert not any(moment.probabilities[:, :2].any() for moment in found)
+    assert not any(step.probabilities[:, :2].any() for step in found)
 
 
 def test_what_is_decided_is_so_from_the_start(data):
     with_centre = promask.learn(data, 4, steps=4, centre=4)
-    start = moments(with_centre)[0].probabilities
+    start = trajectory_steps(with_centre)[0].probabilities
     assert (start[10:14, 8:12] == 1).all()
     assert start[9, 9] < 1
 
@@ -113,22 +113,22 @@ def test_what_is_decided_is_so_from_the_start(data):
 def test_film(run, data):
     figure = film(run, data, index=2, frames=4)
     last = len(run.trajectory.steps) - 1
-    chosen = [moments(run)[place] for place in (0, round(last / 3), round(2 * last / 3), last)]
+    chosen = [trajectory_steps(run)[place] for place in (0, round(last / 3), round(2 * last / 3), last)]
     above, below = pictures(figure, MAGNITUDE), pictures(figure, PROBABILITY)
     assert len(above) == 5
     assert len(below) == 4
-    for moment, image, theta in zip(chosen, above[:4], below, strict=True):
-        assert np.array_equal(shown(theta), moment.probabilities.numpy())
+    for step, image, theta in zip(chosen, above[:4], below, strict=True):
+        assert np.array_equal(shown(theta), step.probabilities.numpy())
         assert np.ma.getmaskarray(theta.images[0].get_array())[:, :2].all()
         assert theta.images[0].get_clim() == (0, 1)
-        expected, _ = reconstruct(moment.mask, data, range(2, 3))
+        expected, _ = reconstruct(step.mask, data, range(2, 3))
         assert np.array_equal(shown(image), expected[0, 0].numpy())
-        quality = measured(moment.mask, data, 2)
+        quality = measured(step.mask, data, 2)
         assert image.get_xlabel() == f"{quality.psnr[0]:.1f} dB\nSSIM {quality.ssim[0]:.3f}"
-        assert theta.get_xlabel() == f"{moment.units} units\nx{384 / moment.units:.4g}"
+        assert theta.get_xlabel() == f"{step.units} samples\nx{384 / step.units:.4g}"
     assert np.array_equal(shown(above[4]), data.images[2, 0].numpy())
     assert len({axes.images[0].get_clim() for axes in above}) == 1
-    steps = [f"step {moment.step}" for moment in chosen[1:]]
+    steps = [f"step {step.step}" for step in chosen[1:]]
     assert texts(figure)[:4] == ["start", *steps]
     assert "The first of 2 members." in texts(figure)
     check_layout(figure)
@@ -137,14 +137,14 @@ def test_film(run, data):
 def test_a_run_without_a_way_has_no_film(run, data):
     old = replace(run, trajectory=None)
     for figure in (film, curves):
-        with pytest.raises(InputError, match=r"kept no probabilities on its way .*: learn it again"):
+        with pytest.raises(InputError, match=r"kept no probabilities of its steps .*: learn it again"):
             figure(old, data)
     with pytest.raises(InputError, match="kept no probabilities"):
         histograms(old)
 
 
 def test_a_film_says_that_a_plain_mask_was_better(run, data):
-    assert "The run ended with the plain mask 'energy', which was better." in texts(
+    assert "The run ended with the reference mask 'energy', which was better." in texts(
         film(replace(run.with_record(reference="energy"), config=replace(run.config, members=1)), data, 0)
     )
 
@@ -160,14 +160,14 @@ def test_images_that_are_not_there(run, data):
 
 def test_histograms(run):
     figure = histograms(run)
-    kept = moments(run)
+    kept = trajectory_steps(run)
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes]
-    steps = [moment.step for _, moment in phases_shown(run)]
+    steps = [step.step for _, step in steps_of_phases(run)]
     # Annealing goes on from 0.1 to 0.9 of 24 steps.
     nearest = [min(run.trajectory.steps, key=lambda step, aim=aim: abs(step - aim)) for aim in (2.4, 12)]
     assert steps == [0, *nearest, 24]
     assert titles == ["start", f"exploration, step {steps[1]}", f"annealing, step {steps[2]}", "end, step 24"]
-    by_step = {moment.step: moment.probabilities[:, 2:18].numpy() for moment in kept}
+    by_step = {step.step: step.probabilities[:, 2:18].numpy() for step in kept}
     for axes, step in zip(figure.axes, steps, strict=True):
         theta = by_step[step].astype(float)
         expected, edges = np.histogram(theta, bins=25, range=(0, 1))
@@ -181,25 +181,25 @@ def test_histograms(run):
 
 def test_histograms_of_a_run_whose_budget_stays(data):
     steady = promask.learn(data, 4, steps=9, patience=0)
-    assert [name for name, _ in phases_shown(steady)] == ["start", "step 3", "step 6", "end, step 9"]
+    assert [name for name, _ in steps_of_phases(steady)] == ["start", "step 3", "step 6", "end, step 9"]
 
 
 def test_curves(run, data):
     figure = curves(run, data, images=3, draws=2, seed=5)
     quality, sparsity, loss = figure.axes
     of_modes, of_random = quality.lines[:2]
-    kept = moments(run)
+    kept = trajectory_steps(run)
     some = Subset(data, [0, 2, 5])  # at equal distances, or nearly
     steps, values = of_modes.get_xydata().T
     assert steps.tolist() == list(run.trajectory.steps)
-    expected = [promask.evaluate(moment.mask, some, "all").summary()["ssim"] for moment in kept]
+    expected = [promask.evaluate(step.mask, some, "all").summary()["ssim"] for step in kept]
     assert np.allclose(values, expected)
     last = MaskDistribution(kept[-1].probabilities, kept[-1].pattern, kept[-1].units).sample(2, seed=5)
     drawn = [promask.evaluate(mask, some, "all").summary()["ssim"] for mask in last]
     assert of_random.get_ydata()[-1] == pytest.approx(np.mean(drawn))
     allowed, reached = sparsity.lines[:2]
     assert np.allclose(allowed.get_ydata(), np.array(run.history.budget) / 384)
-    assert np.allclose(reached.get_ydata(), [float(moment.probabilities.mean()) * 20 / 16 for moment in kept])
+    assert np.allclose(reached.get_ydata(), [float(step.probabilities.mean()) * 20 / 16 for step in kept])
     assert loss.lines[0].get_ydata().tolist() == run.history.loss
     assert [text.get_text() for text in quality.texts] == ["exploration", "constraining", "exploitation"]
     # Lines are told apart in grey, too.
@@ -390,8 +390,8 @@ def titles(figure):
 
 def test_overview(run):
     figure = overview(run)
-    expected = ["Probabilities", "Standard deviation over 2 members", "Mask: 96 of 384 units, x4"]
-    assert titles(figure) == [*expected, "Learning: the loss of each batch"]
+    expected = ["Probabilities", "Standard deviation over 2 members", "Mask: 96 of 384 samples, x4"]
+    assert titles(figure) == [*expected, "Learning: the loss of each step"]
     theta, _, mask = figure.axes[:3]
     assert np.array_equal(shown(theta), on_grid(run, run.probabilities))
     assert np.array_equal(shown(mask), run.mask.numpy())
@@ -405,13 +405,13 @@ def test_overview_of_probabilities_that_are_0_or_1(run):
     figure = overview(
         replace(run, distribution=decided, config=replace(run.config, members=1, learner="exchange"))
     )
-    assert titles(figure) == ["Mask: 96 of 384 units, x4", "Learning: the loss of each batch"]
+    assert titles(figure) == ["Mask: 96 of 384 samples, x4", "Learning: the loss of each step"]
     assert figure.axes[0].get_xlabel().startswith("probabilities are 0 or 1 only")
 
 
 def test_overview_of_a_race(run):
     figure = overview(replace(run, config=replace(run.config, learner="shape-race")))
-    assert titles(figure)[-1] == "Learning: the loss of the best shape in each round"
+    assert titles(figure)[-1] == "Learning: the loss of each round"
     curve = next(axes for axes in figure.axes if axes.get_title() == titles(figure)[-1])
     assert curve.get_xlabel() == "round"
     assert curve.lines[0].get_ydata().tolist() == run.history.loss
@@ -459,5 +459,5 @@ def test_matplotlib_is_not_imported_before_it_is_needed():
 def test_lines_are_expanded(data):
     lines = promask.learn(data, 4, pattern="1d", steps=3)
     below = pictures(film(lines, data, 0, frames=2), PROBABILITY)
-    assert np.array_equal(shown(below[-1]), moments(lines)[-1].probabilities.expand(24, 20).numpy())
+    assert np.array_equal(shown(below[-1]), trajectory_steps(lines)[-1].probabilities.expand(24, 20).numpy())
     assert lines.distribution.pattern == Pattern((24, 20), (1,), PADDED.extent)

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from helpers import smooth_images
-from promask.evaluation.cells import Comparison, ImageQuality, Scores, segmentation_measure, with_shares
+from promask.evaluation.cells import Comparison, Scores, segmentation_measure, with_shares
+from promask.evaluation.conventions import METRICS, Measure, find_convention
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import Architecture, SegmentationNetwork
 from promask.segmentation.overlap import dice_cross_entropy
@@ -69,7 +70,9 @@ def row(method, psnr, acceleration=4.0, free=2, ssim=None, nmse=None, achieved=N
 
 def compared(*scores, convention="paper"):
     subjects = ["one"] * scores[0].quality["psnr"].shape[1]
-    return Comparison("my_data", ImageQuality(convention).measure, "2 held-out slices", subjects, scores)
+    rule = find_convention(convention)
+    measure = Measure(convention, "reconstruction", rule.of, rule.sentence, METRICS)
+    return Comparison("my_data", measure, "2 held-out slices", subjects, scores)
 
 
 def found_row(method, dice, acceleration=8.0, free=2, **settings):

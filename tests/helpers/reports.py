@@ -7,7 +7,7 @@ import torch
 
 from promask import learn
 from promask.data.arrays import from_images
-from promask.report.data import gather
+from promask.report.measurements import measure_run
 
 
 def smooth_images(count=6, size=(24, 20), seed=0):
@@ -19,12 +19,12 @@ def smooth_images(count=6, size=(24, 20), seed=0):
     return from_images(images - images.amin(), subjects=[f"patient {index // 2}" for index in range(count)])
 
 
-def made(**settings):
-    """A run, its data and the evidence."""
+def measured_run(**settings):
+    """A run, its data and what was measured of it."""
     data = smooth_images()
     run = learn(data, **{"acceleration": 4, "steps": 6, "patience": 0, **settings})
-    evidence = gather(run, data)
-    return evidence.noted(run), data, evidence
+    measurements = measure_run(run, data)
+    return measurements.add_to(run), data, measurements
 
 
 def content_of(page):

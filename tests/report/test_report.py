@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from reports import content_of, made, smooth_images
+from reports import content_of, measured_run, smooth_images
 
 from promask import Run, evaluate, learn
 from promask.baselines import baseline_mask
 from promask.data.sample_sets import choose_part
-from promask.report.data import gather
-from promask.report.page import middle, packed, report_page, shrunk, write_report
+from promask.report.measurements import measure_run
+from promask.report.page import crop_centre, pack, report_page, shrink, write_report
 
 LARGEST = 5e6
 
 
 @pytest.fixture(scope="module")
 def example():
-    return made(members=2)
+    return measured_run(members=2)
 
 
 def unpacked(record, kind):
@@ -36,8 +36,8 @@ def decoded(address):
 
 
 def test_pictures_of_kspace_hold_the_arrays_of_the_run(example):
-    run, _, evidence = example
-    content = content_of(report_page(run, evidence))
+    run, _, measurements = example
+    content = content_of(report_page(run, measurements))
     np.testing.assert_array_equal(unpacked(content["mask"], "<u1"), run.mask.numpy())
     probabilities = unpacked(content["probabilities"], "<u2") / 65535
     np.testing.assert_allclose(probabilities, run.probabilities, atol=1e-5)
@@ -60,11 +60,11 @@ def test_padding_is_told_from_what_is_not_acquired():
 
 
 def test_other_masks_are_measured_as_promask_evaluate_does(example):
-    run, data, evidence = example
+    run, data, measurements = example
     train, _ = choose_part(data, "train", default="train")
     energy = baseline_mask("energy", train, run.distribution.pattern, 4)
     wanted = evaluate(energy, data, "test").summary()
-    table = content_of(report_page(run, evidence))["compared"]
+    table = content_of(report_page(run, measurements))["compared"]
     titles = ["mask", *(column["title"] for column in table["columns"])]
     rows = {row["cells"][0]["value"]: dict(zip(titles, row["cells"], strict=True)) for row in table["rows"]}
     assert rows["energy"]["PSNR (dB)"]["value"] == pytest.approx(wanted["psnr"], rel=1e-5)
@@ -77,19 +77,19 @@ def test_other_masks_are_measured_as_promask_evaluate_does(example):
 
 
 def test_random_masks_come_with_their_spread(example):
-    run, data, evidence = example
+    run, data, measurements = example
     pattern = run.distribution.pattern
     quality = [evaluate(baseline_mask("gaussian", data, pattern, 4, seed), data, "test").psnr for seed in range(5)]
     means = np.mean(quality, axis=1)
-    assert evidence.draws == 5
-    assert evidence.compared["gaussian"]["psnr"] == pytest.approx(means.mean())
-    assert evidence.compared["gaussian"]["psnr_spread"] == pytest.approx(means.std(ddof=1))
-    assert "psnr_spread" not in evidence.compared["energy"]
+    assert measurements.draws == 5
+    assert measurements.compared["gaussian"]["psnr"] == pytest.approx(means.mean())
+    assert measurements.compared["gaussian"]["psnr_spread"] == pytest.approx(means.std(ddof=1))
+    assert "psnr_spread" not in measurements.compared["energy"]
 
 
 def test_every_held_out_image_is_in_the_table(example):
-    run, data, evidence = example
-    slices = content_of(report_page(run, evidence))["slices"]
+    run, data, measurements = example
+    slices = content_of(report_page(run, measurements))["slices"]
     held_out, _ = choose_part(data, "test", default="test")
     measured = evaluate(run.mask, data, "test")
     names = list(dict.fromkeys(data.groups))
@@ -99,9 +99,10 @@ def test_every_held_out_image_is_in_the_table(example):
 
 
 def test_images_share_a_window_and_errors_their_own(example):
-    run, _, evidence = example
-    example, shown = content_of(report_page(run, evidence))["examples"][0], evidence.shown[0]
-    full, image = shown.full[0, 0].numpy(), shown.images["promask"][0, 0].numpy()
+    run, _, measurements = example
+    example, result = content_of(report_page(run, measurements))["examples"][0], measurements.examples[0]
+    learned = result.images["promask"]
+    full, image = learned.target[0, 0].numpy(), learned.image[0, 0].numpy()
     white = np.quantile(full, 0.995)
     np.testing.assert_allclose(decoded(example["full"]), np.clip(full / white, 0, 1) * 255, atol=0.51)
     np.testing.assert_allclose(
@@ -112,8 +113,8 @@ def test_images_share_a_window_and_errors_their_own(example):
 
 
 def test_a_page_needs_nothing_else(example, tmp_path):
-    run, _, evidence = example
-    page = write_report(run, tmp_path, evidence).read_text()
+    run, _, measurements = example
+    page = write_report(run, tmp_path, measurements).read_text()
     for address in re.findall(r"""(?:src|href)\s*=\s*["']([^"']+)""", page):
         assert address.startswith(("data:", "#")), address
     assert "@import" not in page
@@ -129,36 +130,36 @@ def test_noise_of_any_size_stays_below_the_limit(size, settings):
     )
     from promask.data.sources import load
 
-    page = report_page(run, gather(run, load(noise)))
+    page = report_page(run, measure_run(run, load(noise)))
     assert 1e5 < len(page.encode()) < LARGEST
 
 
 def test_a_large_plane_is_cut_around_its_centre():
     values = torch.arange(9 * 8).reshape(9, 8)
-    part = middle(values, 4)
+    part = crop_centre(values, 4)
     assert part.shape == (4, 4)
     assert part[2, 2] == values[4, 4]
-    assert middle(values, 5)[2, 2] == values[4, 4]
+    assert crop_centre(values, 5)[2, 2] == values[4, 4]
 
 
 def test_shrinking_keeps_the_mean():
     image = torch.rand(64, 48, generator=torch.Generator().manual_seed(0))
-    small = shrunk(image, 32 * 24)
+    small = shrink(image, 32 * 24)
     assert small.shape == (32, 24)
     torch.testing.assert_close(small, image.reshape(32, 2, 24, 2).mean((1, 3)))
 
 
 def test_packing_is_little_endian():
-    assert unpacked(packed(np.array([[1, 256]], dtype=">u2")), "<u2").tolist() == [[1, 256]]
+    assert unpacked(pack(np.array([[1, 256]], dtype=">u2")), "<u2").tolist() == [[1, 256]]
 
 
 def test_words_of_users_are_no_markup(example):
-    run, _, evidence = example
+    run, _, measurements = example
     evil = "</script><script>alert('x')</script>"
     data = replace(run.record.data, source=evil)
     record = replace(run.record, data=data, command=f"promask learn {evil}")
-    compared = {evil: evidence.compared["promask"]}
-    page = report_page(replace(run, record=record), replace(evidence, compared=compared))
+    compared = {evil: measurements.compared["promask"]}
+    page = report_page(replace(run, record=record), replace(measurements, compared=compared))
     assert evil not in page
     assert content_of(page)["compared"]["rows"][0]["cells"][0]["text"] == evil
 
@@ -166,16 +167,17 @@ def test_words_of_users_are_no_markup(example):
 def test_a_run_without_images_has_a_report_and_says_so(tmp_path):
     run = learn(smooth_images(), 4, steps=2)
     page = report_page(replace(run, trajectory=None))
-    assert "were not at hand" in page
+    assert "made without the images" in page
     assert content_of(page)["examples"] == []
     assert 'id="slider"' not in page
     assert 'id="film"' not in page
 
 
 def test_what_took_the_place_of_the_learned_mask_is_said(example):
-    run, _, evidence = example
-    assert "not better" not in report_page(run, evidence)
-    assert "The mask is that of the central block" in report_page(run.with_record(reference="centre"), evidence)
+    run, _, measurements = example
+    assert "not better" not in report_page(run, measurements)
+    kept = "Kept the central block: the learned mask was not better on the training images."
+    assert kept in report_page(run.with_record(reference="centre"), measurements)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_what_took_the_place_of_the_learned_mask_is_said(example):
 def test_what_was_seen_is_told(learned, measured, wanted):
     data = smooth_images()
     run = learn(data, 4, part=learned, steps=2)
-    page = report_page((found := gather(run, data, part=measured)).noted(run), found)
+    page = report_page((found := measure_run(run, data, part=measured)).add_to(run), found)
     words = ("held out", "the same that it was learned from", "some of which it was learned from")
     assert {word for word in words if f", {word}<" in page} == {wanted}
     assert ("Nothing was held out" in page) == (wanted == words[1])
@@ -201,8 +203,8 @@ def test_what_was_seen_is_told(learned, measured, wanted):
 def test_other_data_are_named():
     data, other = smooth_images(), replace(smooth_images(seed=1), name="knees.npz", subjects=None)
     run = learn(data, 4, steps=2)
-    found = gather(run, other)
-    page = report_page(found.noted(run), found)
+    found = measure_run(run, other)
+    page = report_page(found.add_to(run), found)
     assert found.evaluation.images == len(other), "all of them: nothing is known of subjects"
     assert "measured on knees.npz, and was learned from the array" in page
     assert "held out" not in page
@@ -214,9 +216,9 @@ def test_images_that_a_mask_gives_back_exactly():
     run = learn(boards, 4, steps=2)
     from promask.data.sources import load
 
-    found = gather(run, load(boards))
+    found = measure_run(run, load(boards))
     assert found.compared["promask"]["psnr"] is None, "infinite"
-    table = content_of(report_page(found.noted(run), found))["compared"]
+    table = content_of(report_page(found.add_to(run), found))["compared"]
     assert {cell["text"] for row in table["rows"] for cell in row["cells"]} >= {"-"}
 
 
@@ -230,33 +232,33 @@ def test_long_learning_is_thinned_out():
 
 
 def test_of_very_many_images_some_are_in_the_table(example):
-    run, _, evidence = example
-    many = replace(evidence.evaluation, psnr=[30.0] * 7000, ssim=[0.5] * 7000, nmse=[0.1] * 7000)
-    page = report_page(run, replace(evidence, evaluation=many, subjects=[1] * 7000))
+    run, _, measurements = example
+    many = replace(measurements.evaluation, psnr=[30.0] * 7000, ssim=[0.5] * 7000, nmse=[0.1] * 7000)
+    page = report_page(run, replace(measurements, evaluation=many, subjects=[1] * 7000))
     assert len(content_of(page)["slices"]["rows"]) == 5000
     assert "5000 of 7000 images (test), evenly spread" in page
 
 
 def test_lines_and_volumes_have_reports():
-    lines, _, evidence = made(pattern="1d")
-    assert set(evidence.compared) == {"promask", "equispaced", "gaussian", "centre", "energy"}
-    assert "lines" in report_page(lines, evidence)
+    lines, _, measurements = measured_run(pattern="1d")
+    assert set(measurements.compared) == {"promask", "equispaced", "gaussian", "centre", "energy"}
+    assert "lines" in report_page(lines, measurements)
     volumes = torch.rand(2, 12, 10, 8, generator=torch.Generator().manual_seed(0))
     run = learn(volumes, 4, pattern="3d", steps=2)
     from promask.data.reading import Reading
     from promask.data.sources import load
 
-    page = report_page(run, gather(run, load(volumes, Reading(volumes=True))))
+    page = report_page(run, measure_run(run, load(volumes, Reading(volumes=True))))
     assert content_of(page)["mask"]["shape"] == [10, 8]
     assert "plane through the middle" in page
 
 
 def test_reconstructions_that_fill_in_are_measured_as_such():
-    run, data, evidence = made(recon="cs", steps=3)
-    assert evidence.draws == 1
+    run, data, measurements = measured_run(recon="cs", steps=3)
+    assert measurements.draws == 1
     wanted = evaluate(run.mask, data, "test", recon=run.reconstruction()).summary()["psnr"]
-    assert evidence.compared["promask"]["psnr"] == pytest.approx(wanted)
-    assert "0 or 1" in report_page(run, evidence)
+    assert measurements.compared["promask"]["psnr"] == pytest.approx(wanted)
+    assert "0 or 1" in report_page(run, measurements)
 
 
 def test_a_trajectory_is_kept_with_the_run(example, tmp_path):

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from reports import made
+from reports import measured_run
 
 from promask.report.page import write_report
 
@@ -12,9 +12,9 @@ from promask.report.page import write_report
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    run, _, evidence = made(members=2)
+    run, _, measurements = measured_run(members=2)
     run.save(folder / "run")
-    return run, evidence, write_report(run, folder / "run", evidence)
+    return run, measurements, write_report(run, folder / "run", measurements)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_slider_wipes_by_pointer_and_by_key(page):
 
 
 def test_what_is_compared_can_be_chosen(page, written):
-    evidence = written[1]
+    measurements = written[1]
     assert page.input_value("#after") == "promask"
     before = page.get_attribute("#wipe-before", "src")
     page.select_option("#before", "energy")
@@ -96,7 +96,7 @@ def test_what_is_compared_can_be_chosen(page, written):
     page.select_option("#before", "")
     assert page.inner_text("#caption-before") == "fully sampled"
     assert page.locator("#error-before").evaluate("image => image.style.visibility") == "hidden"
-    assert page.locator("#example option").count() == len(evidence.shown)
+    assert page.locator("#example option").count() == len(measurements.examples)
 
 
 def test_tables_are_sorted_by_a_click_and_by_a_key(page, written):
@@ -171,7 +171,8 @@ def test_the_film_plays(page, written):
 def test_nothing_is_wider_than_the_window(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    assert page.locator("#curve path.loss").evaluate("line => line.getBBox().width") > 0
+    # It is drawn again when the browser has told the page its new size.
+    page.wait_for_function("() => document.querySelector('#curve path.loss').getBBox().width > 0", timeout=5000)
 
 
 def test_everything_can_be_reached_by_tab(page):

@@ -156,7 +156,7 @@ def compare(
       promask compare /shared/scans.npz --accel 4 8 --seeds 100 \\
         --scheduler tcp://10.0.0.1:8786 --out runs/many
     """
-    from promask.evaluation.workers import usual_jobs
+    from promask.evaluation.workers import default_jobs
     from promask.report.comparison import compare as compare_methods
 
     with progress_bar() as bar, warnings_as_sentences(), cells_told() as told:
@@ -176,7 +176,7 @@ def compare(
             loss=loss,
             centre=centre,
             axis=axes(axis),
-            jobs=usual_jobs() if jobs is None and scheduler is None else jobs,
+            jobs=default_jobs() if jobs is None and scheduler is None else jobs,
             scheduler=scheduler,
             on_cell=told(bar.on_cell),
             on_file=bar.on_file,

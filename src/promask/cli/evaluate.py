@@ -53,25 +53,14 @@ def evaluate(
       promask evaluate runs/task cardiac --network unet.safetensors
     """
     from promask.evaluation.conventions import find_convention
-    from promask.evaluation.evaluate import evaluate as evaluate_mask
-    from promask.evaluation.held_out import own_network, unseen
+    from promask.evaluation.evaluate import evaluate as measure
     from promask.export import read_mask
     from promask.learning.run import Run
-    from promask.recon import with_settings
 
-    settings: dict[str, Any] = {"recon": recon or "zero-filled"}
-    of_recon = {"iterations": iterations, "regularisation": regularisation}
-    given = {name: value for name, value in of_recon.items() if value is not None}
     with progress_bar() as bar, warnings_as_sentences():
-        if (mask / "run.json").is_file():
-            run = Run.load(mask)
-            part, read_as = unseen(run, data, part)
-            settings |= read_as
-            network = network or own_network(run, mask)
-            if recon is None:
-                settings["recon"], given = with_settings(run.reconstruction(), given), {}
-        settings |= reading | given
-        result = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, convention, network, **settings)
+        subject = Run.load(mask) if (mask / "run.json").is_file() else read_mask(mask)
+        of_recon: dict[str, Any] = {"iterations": iterations, "regularisation": regularisation}
+        result = measure(subject, data, part, bar.on_file, convention, network, recon, **of_recon, **reading)
     summary = result.summary()
     if as_json:
         print_json(summary)
@@ -83,7 +72,9 @@ def evaluate(
             f"{find_convention(convention).sentence}"
         )
         if result.segmented:
-            output.print(f"Dice and IoU of what {network} finds; an image counts for a class that is in it.")
+            output.print(
+                f"Dice and IoU of what {result.network} finds; an image counts for a class that is in it."
+            )
 
 
 @with_reading
@@ -110,7 +101,6 @@ def stability(
       promask stability runs/brain brain --draws 50 --json
     """
     from promask.data.atomic import check_writable, save_text
-    from promask.evaluation.held_out import unseen
     from promask.evaluation.stability import stability as measure_stability
     from promask.figures.comparison import stability_figure
     from promask.figures.layout import save_figure
@@ -121,11 +111,8 @@ def stability(
     figure = (out or folder) / "figures" / "stability.png"
     for place in (numbers.parent, figure.parent):
         check_writable(place)
-    part, settings = unseen(run, data, part)
     with progress_bar() as bar, warnings_as_sentences():
-        result = measure_stability(
-            run, data, part, draws, seed, convention, bar.on_image, bar.on_file, **settings | reading
-        )
+        result = measure_stability(run, data, part, draws, seed, convention, bar.on_image, bar.on_file, **reading)
     summary = {"run": str(folder), "data": data, **result.summary()}
     save_figure(stability_figure(result), figure)
     save_text(numbers, json.dumps(summary, indent=1, allow_nan=False))

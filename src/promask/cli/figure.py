@@ -179,14 +179,14 @@ def reconstructions(
 
     Example: promask figure reconstructions runs/brain energy equispaced --out reconstructions
     """
-    from promask.figures.images import Entrant, entered
+    from promask.figures.images import MaskSource, load_masks
     from promask.figures.images import reconstructions as make
     from promask.figures.layout import parse_box
 
     def figure(on_file: "OnFile") -> "Figure":
         box = None if zoom is None else parse_box(zoom)
-        shown = entered(
-            [Entrant.parse(word) for word in masks], data, accel, recon, seed, part, on_file, **reading
+        shown = load_masks(
+            [MaskSource.parse(word) for word in masks], data, accel, recon, seed, part, on_file, **reading
         )
         return make(shown.masks, shown.images, image, shown.recon, box)
 
@@ -217,15 +217,14 @@ def contours(
     """
     from promask.data.preprocess import reconstructed_channels
     from promask.evaluation.evaluate import measurable
-    from promask.evaluation.held_out import check_index
     from promask.figures.contours import contour_figure as make
     from promask.figures.contours import middle_image
-    from promask.figures.images import Entrant, entered, network_of
+    from promask.figures.images import MaskSource, check_index, load_masks, network_of
 
     def figure(on_file: "OnFile") -> "Figure":
-        entrants = [Entrant.parse(word) for word in masks]
-        task = measurable(network or network_of(entrants))
-        shown = entered(entrants, data, accel, recon, seed, part, on_file, **reading)
+        sources = [MaskSource.parse(word) for word in masks]
+        task = measurable(network or network_of(sources))
+        shown = load_masks(sources, data, accel, recon, seed, part, on_file, **reading)
         task.check(shown.images, reconstructed_channels(shown.images, shown.recon))
         index = middle_image(task, shown.images) if image is None else check_index(image, shown.images)
         return make(task, shown.images, index, shown.masks, shown.recon)
@@ -283,14 +282,14 @@ def _runs(folders: list[Path]) -> "list[Run]":
 
 def _moments(run: "Run") -> None:
     """Refuse a run without a way, before its data are read."""
-    from promask.figures.learning import moments
+    from promask.figures.learning import trajectory_steps
 
-    moments(run)
+    trajectory_steps(run)
 
 
 def _images(
     run: "Run", data: str | None, part: str | None, on_file: "OnFile", reading: dict[str, Any]
 ) -> "SampleSet":
-    from promask.evaluation.held_out import held_out
+    from promask.evaluation.evaluate import held_out
 
     return held_out(run, data, part, None, on_file, **reading)

@@ -86,32 +86,32 @@ def report(
       promask report runs/brain --data knee.npz
     """
     from promask.errors import InputError
-    from promask.evaluation.held_out import own_network, read
+    from promask.evaluation.evaluate import find_network, read_for_run
     from promask.learning.run import Run
-    from promask.report.data import gather
+    from promask.report.measurements import measure_run
     from promask.report.page import write_report
 
     run = Run.load(folder)
-    evidence = None
+    measurements = None
     with progress_bar() as bar, warnings_as_sentences():
         try:
             recon = run.reconstruction()
-            whole, part = read(run, data, part, reading)
+            whole, part = read_for_run(run, data, part, reading)
         except InputError as error:
             if data is not None:
                 raise
             messages.print(f"promask: The report has no images. {error}")
         else:
-            judge = network or own_network(run, folder)
+            judge = network or find_network(run)
             try:
-                evidence = gather(run, whole, judge, recon, part, bar.on_image)
+                measurements = measure_run(run, whole, judge, recon, part, bar.on_image)
             except InputError as error:
                 if judge is None or network is not None:
                     raise
                 messages.print(f"promask: The report is without the network of the run. {error}")
-                evidence = gather(run, whole, None, recon, part, bar.on_image)
-            run = evidence.noted(run)
-        path = write_report(run, folder, evidence)
+                measurements = measure_run(run, whole, None, recon, part, bar.on_image)
+            run = measurements.add_to(run)
+        path = write_report(run, folder, measurements)
     output.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 

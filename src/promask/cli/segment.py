@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from promask.cli import options as offers
 from promask.cli.options import Data, Json, setting, with_reading
+from promask.cli.show import OVERLAP, metrics_table
 from promask.cli.terminal import output, print_json, progress_bar, warnings_as_sentences
 from promask.errors import count
 
@@ -97,13 +97,8 @@ def _about(network: "SegmentationNetwork") -> dict[str, Any]:
 def _show(network: "SegmentationNetwork", out: Path) -> None:
     """How well the network segments the test part, how it was trained, and where it lies."""
     record, test = network.record, network.record["test"]
-    table = Table("class", box=None, pad_edge=False)
-    for heading in ("Dice", "IoU"):
-        table.add_column(heading, justify="right")
     rows = test["classes"] if len(network.classes) == 1 else {**test["classes"], "macro": test}
-    for name, row in rows.items():
-        table.add_row(name, *("-" if row[key] is None else f"{row[key]:.4f}" for key in ("dice", "iou")))
-    output.print(table)
+    output.print(metrics_table(rows, OVERLAP, first="class"))
     parts = {
         part: f"{count(size['samples'], 'sample')} of {count(size['subjects'], 'subject')}"
         for part, size in record["split"].items()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from promask.evaluation.cells import Comparison, Scores, Values
-from promask.evaluation.measures import Metric
+from promask.evaluation.conventions import Metric
 
 RESAMPLES = 10_000
 LEVEL = 0.95

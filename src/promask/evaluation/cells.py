@@ -1,119 +1,140 @@
-"""How cells are measured: the quality of the images, or what a network finds in them.
+"""The comparison engine: methods make masks, masks have a quality for each image, and methods have scores.
 
-What a comparison measured: for every method and acceleration, the quality of each image under each mask.
-
-One cell of the table for one seed: its mask and the quality of every held-out image, kept in files.
+A cell is a method at an acceleration with a seed. `compare` keeps its cells in files; the report of a run makes
+its few reference masks in the same way.
 """
 
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from promask.baselines import matching_pattern
 from promask.baselines.problem import BaselineProblem
 from promask.data.atomic import read_array, save_array, save_text
-from promask.errors import InputError
-from promask.evaluation.conventions import find_convention
-from promask.evaluation.evaluate import achieved_acceleration, evaluate, segmented
-from promask.evaluation.measures import METRICS, Measure, overlap_metrics
+from promask.errors import InputError, count
+from promask.evaluation.conventions import METRICS, Measure, find_convention, overlap_metrics
+from promask.evaluation.evaluate import achieved_acceleration, evaluate, segment
 from promask.evaluation.methods import Method
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
-from promask.recon.zero_filled import ZERO_FILLED
-from promask.segmentation.overlap import Overlap
+from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
-PerValue = Mapping[str, list[float]]
+QualityPerImage = Mapping[str, list[float]]
 """By metric, a value for each image or volume; NaN where there is none."""
-
-
-@runtime_checkable
-class Measurement(Protocol):
-    """What the numbers of a comparison are, and how they are found."""
-
-    @property
-    def measure(self) -> Measure:
-        """How they are told."""
-
-    def of_mask(self, mask: Mask, data: SampleSet) -> PerValue:
-        """Of all samples, reconstructed; not of metrics that are a share of another one."""
-
-    def of_full(self, data: SampleSet) -> PerValue | None:
-        """The same of the fully sampled images; None if they are what others are measured by."""
+Values = npt.NDArray[np.float64]
+FULL = "fully sampled"
+"""The name of the row above the methods."""
 
 
 @dataclass(frozen=True)
-class ImageQuality:
-    """PSNR, SSIM and NMSE in a convention."""
+class Cell:
+    """A method at an acceleration, with a seed."""
 
-    convention: str
-    recon: Reconstruction = ZERO_FILLED
+    method: Method
+    acceleration: float
+    seed: int
 
     @property
-    def measure(self) -> Measure:
-        """That of the convention."""
-        rule = find_convention(self.convention)
-        return Measure(self.convention, "reconstruction", rule.of, rule.sentence, METRICS)
+    def name(self) -> str:
+        """Where its files lie, without an ending."""
+        return f"x{repr(self.acceleration).removesuffix('.0')}/{self.method.label.replace(':', '-')}-{self.seed}"
 
-    def of_mask(self, mask: Mask, data: SampleSet) -> PerValue:
-        """The quality of all images or volumes."""
-        evaluation = evaluate(mask, data, "all", convention=self.convention, recon=self.recon)
-        return {name: getattr(evaluation, name) for name in METRICS}
 
-    def of_full(self, data: SampleSet) -> None:
-        """They are what others are measured by."""
+def all_cells(
+    methods: Sequence[Method], accelerations: Sequence[float], seeds: int, learned_seeds: int
+) -> list[Cell]:
+    """A cell for every method, acceleration and seed; one seed where seeds make no difference."""
+    if not accelerations:
+        raise InputError("No acceleration was given: choose some with `acceleration`, such as 4 8 16 32.")
+    if min(seeds, learned_seeds) < 1:
+        raise InputError(f"There must be at least 1 seed, but {min(seeds, learned_seeds)} were asked for.")
+    return [
+        Cell(method, float(acceleration), seed)
+        for acceleration in sorted(set(accelerations))
+        for method in methods
+        for seed in range((learned_seeds if method.learns else seeds) if method.draws else 1)
+    ]
 
 
 @dataclass(frozen=True)
-class SegmentationQuality:
-    """Dice and IoU of what a network finds."""
+class Conditions:
+    """What all cells have in common: the data, and what is asked of masks."""
 
-    task: Segmentation
+    learning: SampleSet
+    held_out: SampleSet
+    convention: str = "paper"
     recon: Reconstruction = ZERO_FILLED
+    """How images are reconstructed; methods that learn do so for it unless they name another one."""
+    segmentation: Segmentation | None = None
+    """The network, if masks are compared by its segmentations."""
+    axis: Sequence[int] | None = None
+    centre: int | None = None
+    same_images: bool = False
+    """Whether masks are measured on the images that they are learned from, as there is only one."""
+    beside: Pattern | None = None
+    """The pattern of a learned mask that methods take on as far as they can; None: their own."""
 
     @property
     def measure(self) -> Measure:
-        """That of the classes of the network."""
-        assert self.task.classes is not None
-        return segmentation_measure(self.task.classes.names)
+        """What is measured: image quality in a convention, or the segmentation."""
+        if self.segmentation is None:
+            rule = find_convention(self.convention)
+            return Measure(self.convention, "reconstruction", rule.of, rule.sentence, METRICS)
+        return segmentation_measure(self._classes)
 
-    def of_mask(self, mask: Mask, data: SampleSet) -> PerValue:
-        """The scores of all images."""
-        return self._values(segmented(self.task, data, mask, self.recon))
+    @property
+    def _classes(self) -> tuple[str, ...]:
+        assert self.segmentation is not None
+        assert self.segmentation.classes is not None
+        return self.segmentation.classes.names
 
-    def of_full(self, data: SampleSet) -> PerValue:
-        """The scores of all images; some must have one."""
-        values = self._values(segmented(self.task, data, None, self.recon))
-        if torch.tensor(values["dice"]).isnan().all():
-            assert self.task.classes is not None
+    def problem(self, cell: Cell) -> BaselineProblem:
+        """What is asked of a method."""
+        data, method = self.learning, cell.method
+        pattern = None if self.beside is None else matching_pattern(method.name, self.beside)
+        pattern = pattern or method.pattern_on(data.shape[1:], self.axis, data.geometry.extent)
+        task = make_loss(method.loss, self.segmentation)
+        recon = self.recon if method.recon is None else make_reconstruction(method.recon)
+        return BaselineProblem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)
+
+    def quality(self, mask: Mask | None) -> QualityPerImage | None:
+        """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.
+
+        None for fully sampled images that are themselves what others are measured by.
+        """
+        if self.segmentation is None:
+            if mask is None:
+                return None
+            evaluation = evaluate(mask, self.held_out, "all", convention=self.convention, recon=self.recon)
+            return {name: getattr(evaluation, name) for name in METRICS}
+        overlap = segment(self.segmentation, self.held_out, mask, self.recon)
+        if mask is None and overlap.dice.isnan().all():
             raise InputError(
-                f"Nothing can be measured on {data.name}: in none of the held-out images is there a label of what "
-                f"the network finds, {', '.join(self.task.classes.names)}."
+                f"Nothing can be measured on {self.held_out.name}: in none of the held-out images is there a "
+                f"label of what the network finds, {', '.join(self._classes)}."
             )
-        return values
-
-    def _values(self, scores: Overlap) -> PerValue:
-        assert self.task.classes is not None
-        names = self.task.classes.names
         result: dict[str, list[float]] = {}
-        for metric, values in (("dice", scores.dice), ("iou", scores.iou)):
+        for metric, values in (("dice", overlap.dice), ("iou", overlap.iou)):
             result[metric] = values.nanmean(1).tolist()
-            if len(names) > 1:
-                result |= {f"{name}_{metric}": values[:, place].tolist() for place, name in enumerate(names)}
+            if len(self._classes) > 1:
+                result |= {f"{name}_{metric}": values[:, at].tolist() for at, name in enumerate(self._classes)}
         return result
 
 
 def segmentation_measure(classes: tuple[str, ...]) -> Measure:
-    """How the segmentation of these classes is told."""
+    """The metrics of a segmentation of these classes."""
     mean = " The mean over the classes of an image comes first." if len(classes) > 1 else ""
     return Measure(
         SEGMENTATION,
@@ -126,7 +147,100 @@ def segmentation_measure(classes: tuple[str, ...]) -> Measure:
     )
 
 
-Values = npt.NDArray[np.float64]
+@dataclass(frozen=True)
+class CellResult:
+    """A cell, its mask and its record: how the mask was made, and its quality; neither of them at first."""
+
+    cell: Cell
+    record: Mapping[str, Any] = field(default_factory=dict)
+    mask: Mask | None = None
+
+
+def make_mask(conditions: Conditions, cell: Cell) -> CellResult:
+    """A cell with its mask; nothing is measured yet."""
+    began = time.perf_counter()
+    mask, reference = cell.method.mask(conditions.problem(cell))
+    mask = mask.contiguous()
+    record = {
+        "method": cell.method.label,
+        "acceleration": cell.acceleration,
+        "seed": cell.seed,
+        "seconds": round(time.perf_counter() - began, 3),
+        "plain": reference,
+        "threads": torch.get_num_threads(),
+        "achieved": achieved_acceleration(mask, conditions.learning.geometry.extent),
+        "quality": {},
+    }
+    return CellResult(cell, record, mask)
+
+
+def complete(
+    conditions: Conditions, result: CellResult, on_mask: Callable[[CellResult], None] | None = None
+) -> CellResult:
+    """Make the mask of a cell and measure it, unless one or both were done; `on_mask` gets a new mask at once."""
+    if result.mask is None:
+        result = make_mask(conditions, result.cell)
+        if on_mask is not None:
+            on_mask(result)
+    measure = conditions.measure.name
+    if measure in result.record["quality"]:
+        return result
+    values = conditions.quality(result.mask) or {}
+    quality = {name: [None if math.isnan(value) else value for value in each] for name, each in values.items()}
+    together = {**result.record["quality"], measure: quality}
+    return replace(result, record={**result.record, "quality": together})
+
+
+@dataclass(frozen=True)
+class CellStore:
+    """The folder that keeps cells: a mask and a record for each of them."""
+
+    folder: Path
+
+    def record(self, cell: Cell) -> dict[str, Any]:
+        """What is known of a cell; nothing if there is no record, or it cannot be read."""
+        try:
+            content = json.loads(self._record_path(cell).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) and isinstance(content.get("quality"), dict) else {}
+
+    def mask(self, cell: Cell) -> Mask:
+        """The mask of a cell that has one."""
+        return read_array(self._mask_path(cell), "b", "a mask")
+
+    def is_complete(self, cell: Cell, measure: str) -> bool:
+        """Whether nothing is left to do."""
+        return measure in self.record(cell).get("quality", {}) and self._mask_path(cell).is_file()
+
+    def load(self, cell: Cell) -> CellResult:
+        """What there is of a cell: a mask with its record, or neither."""
+        record = self.record(cell)
+        try:
+            return CellResult(cell, record, self.mask(cell)) if record else CellResult(cell)
+        except InputError:
+            return CellResult(cell)
+
+    def complete(self, cell: Cell, conditions: Conditions) -> None:
+        """Do what is left to do of a cell; a new mask is saved before anything else can go wrong."""
+        before = self.load(cell)
+        after = complete(conditions, before, on_mask=self.save)
+        if after is not before:
+            self.save(after, with_mask=False)
+
+    def save(self, result: CellResult, with_mask: bool = True) -> None:
+        """Keep the record, and the mask if it is a new one."""
+        for path in (self._record_path(result.cell), self._mask_path(result.cell)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if with_mask and result.mask is not None:
+            save_array(self._mask_path(result.cell), result.mask)
+        save_text(self._record_path(result.cell), json.dumps(result.record))
+
+    def _record_path(self, cell: Cell) -> Path:
+        return self.folder / "cells" / f"{cell.name}.json"
+
+    def _mask_path(self, cell: Cell) -> Path:
+        return self.folder / "masks" / f"{cell.name}.npy"
 
 
 @dataclass(frozen=True)
@@ -136,7 +250,7 @@ class Scores:
     method: str
     """As it was asked for, such as `igs:1d`."""
     free: int
-    """How many axes of k-space are free: 1 for lines."""
+    """The number of undersampled directions: 1 for lines."""
     acceleration: float
     """The one that was asked for."""
     achieved: Sequence[float]
@@ -145,9 +259,9 @@ class Scores:
     """That each mask took; none for the fully sampled images, which need no mask."""
     quality: Mapping[str, Values]
     """By metric: (seeds, images); NaN where a metric is not defined, and those images do not count."""
-    plain: Sequence[str | None] = ()
-    """The plain mask that took the place of each learned one, if one did."""
-    for_this: bool = True
+    references: Sequence[str | None] = ()
+    """The reference mask that took the place of each learned one, if one did."""
+    for_task: bool = True
     """Whether a method that learns did so for what is measured, rather than for something else."""
 
     @property
@@ -158,7 +272,7 @@ class Scores:
     @property
     def is_proposed(self) -> bool:
         """Whether this is promask as it is meant to be used, which others are compared with."""
-        return self.is_promask and self.for_this
+        return self.is_promask and self.for_task
 
     @property
     def masks(self) -> int:
@@ -198,17 +312,23 @@ def with_shares(quality: Mapping[str, Values], full: Mapping[str, Values], measu
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods at all accelerations, on the same images."""
+    """All methods at all accelerations, on the same images.
+
+    Attributes:
+        data: The name of the data.
+        measure: The metrics, and how they were measured.
+        measured_on: What each value of a metric belongs to, with its number: `159 held-out slices`.
+        subjects: The subject of each value.
+        scores: One for each method and acceleration, in the order of the table.
+        full: The fully sampled images, if they have a quality; never among the methods.
+    """
 
     data: str
     measure: Measure
     measured_on: str
-    """What each value of a metric belongs to, with its number: `159 held-out slices`."""
     subjects: Sequence[str]
-    """Of whom each value is."""
     scores: Sequence[Scores]
     full: Scores | None = None
-    """The fully sampled images, if they have a quality; never among the methods."""
 
     @property
     def methods(self) -> list[str]:
@@ -224,145 +344,52 @@ class Comparison:
         """The methods at one acceleration, in the order of the table."""
         return [scores for scores in self.scores if scores.acceleration == acceleration]
 
-    def is_told(self, metric: str) -> bool:
+    def is_defined(self, metric: str) -> bool:
         """Whether a metric is defined for any of them."""
         return any(np.isfinite(row.mean(metric)) for row in self.scores)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A method at an acceleration, with a seed."""
-
-    method: Method
-    acceleration: float
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """Where its files lie, without an ending."""
-        return f"x{repr(self.acceleration).removesuffix('.0')}/{self.method.label.replace(':', '-')}-{self.seed}"
-
-
-@dataclass(frozen=True)
-class Bench:
-    """What all cells have in common: the data and the conditions under which masks are compared."""
-
-    learning: SampleSet
-    held_out: SampleSet
-    seen: bool
-    """Whether masks are measured on the images that they are learned from: there is but one."""
-    axis: Sequence[int] | None
-    centre: int | None
-    measurement: Measurement
-    segmentation: Segmentation | None = None
-    """The network, if it is its segmentation that masks are compared by."""
-    recon: Reconstruction = ZERO_FILLED
-    """How images are reconstructed; methods that learn do so for it unless they name another one."""
-
-    def problem(self, cell: Cell) -> BaselineProblem:
-        """What is asked of a method."""
-        data = self.learning
-        pattern = cell.method.on(data.shape[1:], self.axis, data.geometry.extent)
-        task = make_loss(cell.method.loss, self.segmentation)
-        named = cell.method.recon
-        recon = self.recon if named is None else make_reconstruction(named)
-        return BaselineProblem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)
+def collect(
+    cells: Sequence[Cell], store: CellStore, conditions: Conditions, full: QualityPerImage | None
+) -> Comparison:
+    """The comparison of cells that are all complete; `full` is the quality of the fully sampled images."""
+    measure = conditions.measure
+    of_full = {metric: np.array([values]) for metric, values in (full or {}).items()}
+    records: dict[tuple[Method, float], list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        records.setdefault((cell.method, cell.acceleration), []).append(store.record(cell))
+    scores = []
+    for (method, acceleration), of_seeds in records.items():
+        quality = {
+            metric: np.array([record["quality"][measure.name][metric] for record in of_seeds], dtype=np.float64)
+            for metric in measure.own
+        }
+        scores.append(
+            Scores(
+                method=method.label,
+                free=method.free,
+                acceleration=acceleration,
+                achieved=[record["achieved"] for record in of_seeds],
+                seconds=[record["seconds"] for record in of_seeds],
+                references=[record.get("plain") for record in of_seeds],
+                quality=with_shares(quality, of_full, measure),
+                for_task=method.learns_for_task,
+            )
+        )
+    values = next(iter(scores[0].quality.values())).shape[1]
+    groups = list(conditions.held_out.groups)
+    subjects = groups if len(groups) == values else list(dict.fromkeys(groups))  # a volume each
+    full_scores = Scores(FULL, 0, 1.0, [1.0], [], with_shares(of_full, of_full, measure)) if full else None
+    name = conditions.held_out.name
+    return Comparison(name, measure, _measured_on(values, conditions), subjects, scores, full_scores)
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A cell and what there is of it; neither mask nor record, at first."""
-
-    cell: Cell
-    record: Mapping[str, Any] = field(default_factory=dict)
-    mask: Mask | None = None
-
-    def is_measured(self, bench: Bench) -> bool:
-        """Whether nothing is left to do."""
-        return bench.measurement.measure.name in self.record["quality"]
-
-
-def made(cell: Cell, bench: Bench) -> Begun:
-    """A cell with its mask."""
-    began = time.perf_counter()
-    mask, plain = cell.method.mask(bench.problem(cell))
-    mask = mask.contiguous()
-    record = {
-        "method": cell.method.label,
-        "acceleration": cell.acceleration,
-        "seed": cell.seed,
-        "seconds": round(time.perf_counter() - began, 3),
-        "plain": plain,
-        "threads": torch.get_num_threads(),
-        "achieved": achieved_acceleration(mask, bench.learning.geometry.extent),
-        "quality": {},
-    }
-    return Begun(cell, record, mask)
-
-
-def measured(begun: Begun, bench: Bench) -> Begun:
-    """A cell with the quality of its mask, beside what was measured before."""
-    assert begun.mask is not None
-    values = bench.measurement.of_mask(begun.mask, bench.held_out)
-    quality = {name: list(map(_known, each)) for name, each in values.items()}
-    together = {**begun.record["quality"], bench.measurement.measure.name: quality}
-    return replace(begun, record={**begun.record, "quality": together})
-
-
-@dataclass(frozen=True)
-class Store:
-    """The folder that keeps cells: a mask and a record for each of them."""
-
-    folder: Path
-
-    def record(self, cell: Cell) -> dict[str, Any]:
-        """What is known of a cell; nothing if it was not begun, or cannot be read."""
-        try:
-            content = json.loads(self._record_path(cell).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return content if isinstance(content, dict) and isinstance(content.get("quality"), dict) else {}
-
-    def mask(self, cell: Cell) -> Mask:
-        """The mask of a cell that has one."""
-        return read_array(self._mask_path(cell), "b", "a mask")
-
-    def finished(self, cell: Cell, measure: str) -> bool:
-        """Whether nothing is left to do."""
-        return measure in self.record(cell).get("quality", {}) and self._mask_path(cell).is_file()
-
-    def begun(self, cell: Cell) -> Begun:
-        """What there is of a cell: a mask with its record, or neither."""
-        record = self.record(cell)
-        try:
-            return Begun(cell, record, self.mask(cell)) if record else Begun(cell)
-        except InputError:
-            return Begun(cell)
-
-    def complete(self, cell: Cell, bench: Bench) -> None:
-        """Make the mask and measure it, unless one or both were done before."""
-        begun = self.begun(cell)
-        if begun.mask is None:
-            begun = made(cell, bench)
-            self.save(begun)  # before anything else can go wrong
-        if not begun.is_measured(bench):
-            self.save(measured(begun, bench), with_mask=False)
-
-    def save(self, begun: Begun, with_mask: bool = True) -> None:
-        """Keep the record, and the mask if it is a new one."""
-        for path in (self._record_path(begun.cell), self._mask_path(begun.cell)):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        if with_mask and begun.mask is not None:
-            save_array(self._mask_path(begun.cell), begun.mask)
-        save_text(self._record_path(begun.cell), json.dumps(begun.record))
-
-    def _record_path(self, cell: Cell) -> Path:
-        return self.folder / "cells" / f"{cell.name}.json"
-
-    def _mask_path(self, cell: Cell) -> Path:
-        return self.folder / "masks" / f"{cell.name}.npy"
-
-
-def _known(value: float) -> float | None:
-    """None, which JSON knows, for a value that is not there."""
-    return None if math.isnan(value) else value
+def _measured_on(values: int, conditions: Conditions) -> str:
+    noun, shape = conditions.measure.of, conditions.held_out.shape
+    size = " x ".join(map(str, shape[1:] if shape[0] == 1 else shape))
+    if conditions.recon.name != ZeroFilled.name:
+        size += f", reconstructed by {conditions.recon.name}"
+    if conditions.same_images:
+        return f"{count(values, noun)}, {size}, the same that masks were learned from"
+    subjects = f" of {count(len(set(conditions.held_out.groups)), 'subject')}" if noun != "volume" else ""
+    return f"{count(values, f'held-out {noun}')}{subjects}, {size}"

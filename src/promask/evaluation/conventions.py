@@ -1,6 +1,9 @@
-"""The conventions in which image quality is measured. A new one is one function and one line in the table."""
+"""What is measured: metrics, how they are written, and the conventions in which image quality is measured.
 
-from collections.abc import Callable, Mapping, Sequence
+A new convention is one function and one line in the table.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,12 +11,86 @@ import torch
 from promask.errors import InputError
 from promask.losses import metrics
 from promask.losses.metrics import GAUSSIAN, UNIFORM, PerImage, Window
+from promask.sampling.pattern import Pattern
 from promask.types import Images
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The images that are measured, which are made a chunk at a time."""
+class Metric:
+    """The heading of its column, the digits, and the good direction."""
+
+    heading: str
+    style: str
+    sign: int
+    """1 if more is better, -1 if less is."""
+    group: str = ""
+    """The class that it is of, empty for the whole image; metrics of a group share a table."""
+    share_of: str | None = None
+    """The metric that this one is relative to: its value for the fully sampled images."""
+
+    @property
+    def title(self) -> str:
+        """The heading with what it is of.
+
+        >>> Metric("Dice", ".4f", 1, group="ventricle").title
+        'Dice, ventricle'
+        """
+        return f"{self.heading}, {self.group}" if self.group else self.heading
+
+
+METRICS: Mapping[str, Metric] = {
+    "psnr": Metric("PSNR (dB)", ".2f", 1),
+    "ssim": Metric("SSIM", ".4f", 1),
+    "nmse": Metric("NMSE", ".5f", -1),
+}
+"""Of images."""
+
+
+def overlap_metrics(classes: Sequence[str]) -> dict[str, Metric]:
+    """Of segmentations: over all classes, and for each of them if there are several.
+
+    >>> list(overlap_metrics(["lesion"]))
+    ['dice', 'dice_kept', 'iou']
+    >>> list(overlap_metrics(["wall", "cavity"]))[3:6]
+    ['wall_dice', 'wall_dice_kept', 'wall_iou']
+    """
+    metrics: dict[str, Metric] = {}
+    for group in ("", *(classes if len(classes) > 1 else ())):
+        name = f"{group}_" if group else ""
+        metrics[f"{name}dice"] = Metric("Dice", ".4f", 1, group)
+        metrics[f"{name}dice_kept"] = Metric("Dice kept", ".1%", 1, group, share_of=f"{name}dice")
+        metrics[f"{name}iou"] = Metric("IoU", ".4f", 1, group)
+    return metrics
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A set of metrics, and how they are described."""
+
+    name: str
+    """Under which its numbers are stored: `paper`, `fastmri` or `segmentation`."""
+    wanted: str
+    """What they are the quality of: the reconstruction, or the segmentation."""
+    of: str
+    """What each value belongs to: `image` or `volume`."""
+    sentence: str
+    """To be printed beside the numbers."""
+    metrics: Mapping[str, Metric]
+
+    @property
+    def own(self) -> dict[str, Metric]:
+        """The metrics that are not merely a share of another one."""
+        return {name: metric for name, metric in self.metrics.items() if metric.share_of is None}
+
+    def groups(self) -> Iterator[tuple[str, dict[str, Metric]]]:
+        """The metrics that share a table: those of the whole first, then those of each part."""
+        for group in dict.fromkeys(metric.group for metric in self.metrics.values()):
+            yield group, {name: metric for name, metric in self.metrics.items() if metric.group == group}
+
+
+@dataclass(frozen=True)
+class ImagePairs:
+    """Reconstructed images and their targets, which are computed a chunk at a time."""
 
     chunks: Sequence[range]
     """All of them, in order."""
@@ -21,12 +98,12 @@ class Measured:
     """The name of the volume of each image; those of a volume need not be neighbours."""
     targets: Callable[[range], Images]
     """The fully sampled magnitude images of a chunk."""
-    pairs: Callable[[range], tuple[Images, Images]]
+    both: Callable[[range], tuple[Images, Images]]
     """The reconstructed magnitude images of a chunk, and its targets."""
 
 
 @dataclass(frozen=True)
-class Quality:
+class ImageQuality:
     """The metrics of every image or volume; SSIM is NaN where the window does not fit."""
 
     psnr: list[float]
@@ -36,20 +113,20 @@ class Quality:
 
 @dataclass(frozen=True)
 class Convention:
-    """How quality is measured, and how that is told."""
+    """A way to measure image quality, and the sentence that describes it."""
 
-    measure: Callable[[Measured], Quality]
+    measure: Callable[[ImagePairs], ImageQuality]
     of: str
     """What each value belongs to: `image` or `volume`."""
     sentence: str
     """To be printed beside the numbers."""
 
 
-def paper(measured: Measured) -> Quality:
+def paper(pairs: ImagePairs) -> ImageQuality:
     """Each image by itself."""
-    quality = Quality([], [], [])
-    for chunk in measured.chunks:
-        images, targets = metrics.clipped(*measured.pairs(chunk))
+    quality = ImageQuality([], [], [])
+    for chunk in pairs.chunks:
+        images, targets = metrics.clipped(*pairs.both(chunk))
         error = metrics.energy(images - targets)
         quality.psnr.extend(metrics.decibels(error / targets[0].numel()).tolist())
         quality.ssim.extend(_similarity(images, targets, GAUSSIAN).tolist())
@@ -57,19 +134,19 @@ def paper(measured: Measured) -> Quality:
     return quality
 
 
-def fastmri(measured: Measured) -> Quality:
+def fastmri(pairs: ImagePairs) -> ImageQuality:
     """Each volume by itself, relative to the maximum of its target."""
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(measured.volumes))}
-    volume_of = torch.tensor([numbers[name] for name in measured.volumes])
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(pairs.volumes))}
+    volume_of = torch.tensor([numbers[name] for name in pairs.volumes])
     highest = torch.zeros(len(numbers))
-    for chunk in measured.chunks:
+    for chunk in pairs.chunks:
         volumes = volume_of[chunk.start : chunk.stop]
-        highest.scatter_reduce_(0, volumes, measured.targets(chunk).flatten(1).amax(1), "amax")
+        highest.scatter_reduce_(0, volumes, pairs.targets(chunk).flatten(1).amax(1), "amax")
 
     error, energy, similarity = torch.zeros(3, len(numbers), dtype=torch.float64)
-    for chunk in measured.chunks:
+    for chunk in pairs.chunks:
         volumes = volume_of[chunk.start : chunk.stop]
-        images, targets = measured.pairs(chunk)
+        images, targets = pairs.both(chunk)
         scale = highest[volumes].reshape(-1, *[1] * (targets.ndim - 1))
         images, targets = images / scale, targets / scale
         error.index_add_(0, volumes, metrics.energy(images - targets) / targets[0].numel())
@@ -78,7 +155,7 @@ def fastmri(measured: Measured) -> Quality:
         slices = _similarity(images.flatten(1, -3), targets.flatten(1, -3), UNIFORM)
         similarity.index_add_(0, volumes, slices.double())
     count = volume_of.bincount()
-    return Quality(
+    return ImageQuality(
         psnr=metrics.decibels(error / count).tolist(),
         ssim=(similarity / count).tolist(),
         nmse=(error / energy).tolist(),
@@ -99,6 +176,15 @@ CONVENTIONS: Mapping[str, Convention] = {
         "nothing is clipped; SSIM is that of its slices, with a 7 x 7 uniform window.",
     ),
 }
+
+
+def unit_noun(pattern: Pattern) -> str:
+    """What is acquired or not as a whole, to a user.
+
+    >>> unit_noun(Pattern((4, 6), (1,)))
+    'lines'
+    """
+    return "lines" if len(pattern.free) == 1 else "samples"
 
 
 def find_convention(name: str) -> Convention:

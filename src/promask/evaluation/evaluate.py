@@ -1,36 +1,62 @@
-"""How good a mask is, measured on fully sampled data."""
+"""How good a mask or a run is, measured on fully sampled images that it was not learned from."""
 
 import math
+import os
+import statistics
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from promask.data.file_set import OnFile
 from promask.data.preprocess import collate, reconstructed_channels
 from promask.data.reading import Reading
+from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import load, read_part
-from promask.errors import InputError
-from promask.evaluation.conventions import Measured, find_convention
+from promask.errors import InputError, InputWarning, check_keywords
+from promask.evaluation.conventions import ImagePairs, find_convention
+from promask.learning.run import Run
 from promask.losses import freeze_networks
 from promask.losses.segmentation import Segmentation, freeze, make_segmentation
 from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
-from promask.recon import make_reconstruction
+from promask.recon import make_reconstruction, with_settings
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.segmentation.network import SegmentationNetwork
 from promask.segmentation.overlap import Overlap, overlap_of
 from promask.types import AnyArray, Logits, Mask, SampleSet, Targets
 
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
+    class ReadingSettings(TypedDict, total=False):
+        """How data are read: the fields of `Reading`."""
+
+        volumes: bool
+        kspace: str
+        array: str | None
+        holds: str | None
+        plane: str | None
+        slices: tuple[int | None, int | None] | None
+        size: Sequence[int] | None
+        skip_bad: bool
+        coils: int | None
+        noise: float
+        maps: str | Path | None
+
+
 CHUNK = 8
 """Images reconstructed at a time; with more of them, their intermediate results leave the cache."""
+NetworkLike = str | Path | SegmentationNetwork | Segmentation
+"""A segmentation network: its file, the network itself, or the task that it is part of."""
 
 
 @dataclass(frozen=True)
-class Segmented:
-    """How well a network finds each class in every image: with the mask, and fully sampled."""
+class SegmentationScores:
+    """How well a network segments each class in every image: with the mask, and fully sampled."""
 
     classes: tuple[str, ...]
     with_mask: Overlap
@@ -41,11 +67,11 @@ class Segmented:
         result: dict[str, Any] = {}
         by_class: dict[str, dict[str, float | None]] = {name: {} for name in self.classes}
         for metric in ("dice", "iou"):
-            for name, found in ((metric, self.with_mask), (f"{metric}_full", self.full)):
-                values: torch.Tensor = getattr(found, metric)
-                result[name] = _known(values.nanmean(1).nanmean())
+            for name, overlap in ((metric, self.with_mask), (f"{metric}_full", self.full)):
+                values: torch.Tensor = getattr(overlap, metric)
+                result[name] = _finite(values.nanmean(1).nanmean())
                 for of_class, mean in zip(by_class.values(), values.nanmean(0), strict=True):
-                    of_class[name] = _known(mean)
+                    of_class[name] = _finite(mean)
             full = result[f"{metric}_full"]
             result[f"{metric}_kept"] = result[metric] / full if full else None
         return {**result, "classes": by_class}
@@ -53,7 +79,21 @@ class Segmented:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of every image or volume, with the part of the data they belong to."""
+    """The quality of every image or volume, and the part of the data that they belong to.
+
+    Attributes:
+        psnr: Peak signal-to-noise ratio in dB, a value for each image or volume.
+        ssim: Structural similarity; NaN for images that are too small.
+        nmse: Squared error relative to the energy of the fully sampled image.
+        acceleration: The acceleration that the mask achieves.
+        images: How many images were measured.
+        part: The part of the data: `train`, `test` or `all`.
+        convention: How quality was measured: `paper` or `fastmri`.
+        of: What each value belongs to: `image` or `volume`.
+        segmented: Dice and IoU of each image, if there is a network.
+        recon: The name of the reconstruction.
+        network: The file of the network, or another name for it; None without a network.
+    """
 
     psnr: list[float]
     ssim: list[float]
@@ -63,20 +103,33 @@ class Evaluation:
     part: str
     convention: str
     of: str
-    """What each value of a metric belongs to: `image` or `volume`."""
-    segmented: Segmented | None = None
-    """What a network finds, if there is one."""
+    segmented: SegmentationScores | None = None
     recon: str = ZeroFilled.name
-    """How the images were reconstructed."""
+    network: str | None = None
 
     def summary(self) -> dict[str, Any]:
         """Means over images or volumes; None where a metric is not defined (SSIM of images below 7 pixels)."""
         count = len(self.psnr)
-        means = {name: sum(getattr(self, name)) / count for name in ("psnr", "ssim", "nmse")}
-        finite = {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
+        means = {name: _finite(sum(getattr(self, name)) / count) for name in ("psnr", "ssim", "nmse")}
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
         volumes = {"volumes": count} if self.of == "volume" else {}
-        return {**finite, **(self.segmented.summary() if self.segmented else {}), **about, **volumes}
+        return {**means, **(self.segmented.summary() if self.segmented else {}), **about, **volumes}
+
+
+def mean_and_spread(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> dict[str, Any]:
+    """The mean of each metric over several masks, and the standard deviation over them under `<metric>_spread`.
+
+    None where a metric is not defined for one of the masks; a single mask has no spread.
+    """
+    summaries = [evaluation.summary() for evaluation in evaluations]
+    result: dict[str, Any] = {}
+    for name in metrics:
+        values = [summary[name] for summary in summaries]
+        defined = None not in values
+        result[name] = statistics.mean(values) if defined and len(values) > 1 else values[0] if defined else None
+        if len(values) > 1:
+            result[f"{name}_spread"] = statistics.stdev(values) if defined else None
+    return result
 
 
 def evaluate(
@@ -85,49 +138,83 @@ def evaluate(
     part: str | None = None,
     on_file: OnFile | None = None,
     convention: str = "paper",
-    network: str | Path | SegmentationNetwork | Segmentation | None = None,
-    recon: str | Reconstruction = ZeroFilled.name,
+    network: NetworkLike | None = None,
+    recon: str | Reconstruction | None = None,
     iterations: int | None = None,
     regularisation: float | None = None,
-    **settings: Any,
+    **reading: "Unpack[ReadingSettings]",
 ) -> Evaluation:
-    """Reconstructions with a centred mask, (*space), against the fully sampled images.
+    """Measure the images that a mask gives against the fully sampled ones.
 
-    Held-out samples are used if the data set tells its subjects, and all of them otherwise; `part` chooses.
-    The convention, `paper` or `fastmri`, says how quality is measured; a volume of fastMRI's is here all slices of
-    a subject, or a sample with three axes. With a network, a file or an object, the summary also has the Dice and
-    the IoU of what it finds in the reconstructions, and the share of what it finds in the fully sampled images.
-    `recon` is how images are reconstructed: a name, as for `learn`, or an object of `promask.recon`. Further
-    settings are those of `Reading`, for files.
+    A run is measured as it was learned: with its reconstruction and its network, on data that are read as its own
+    were, and, if they are its own, on the part that it was not learned from.
+
+    >>> evaluate(torch.arange(64) % 4 == 0, torch.rand(2, 64, 64)).acceleration
+    4.0
+
+    Args:
+        mask: A `Run`, an `ExportedMask`, or a centred mask (*space) of 0 and 1 as an array or a tensor; lines
+            broadcast along the other axes.
+        data: A name, a file, a folder, an array (N, *space), a torch `Dataset` or a data set of `promask.data`.
+        part: `train`, `test` or `all`. None: for the data of the run, what it was not learned from; for others,
+            the held-out subjects, or everything if nothing is known of subjects.
+        on_file: Called with the number of files that were read, and how many there are.
+        convention: `paper`: each image by itself; `fastmri`: each volume (all slices of a subject, or a sample
+            with three axes) relative to its maximum.
+        network: A segmentation network, or its file: the Dice and the IoU of what it finds are measured, too.
+            None: that of the run, if it was learned for one.
+        recon: How images are reconstructed: a name, as for `learn`, or an object of `promask.recon`. None: that
+            of the run, or zero-filled.
+        iterations: Of an iterative reconstruction; None: its own.
+        regularisation: Of an iterative reconstruction; None: its own.
+        **reading: How files are read, as for `learn`: `volumes`, `kspace`, `array`, `holds`, `plane`, `slices`,
+            `size`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
+
+    Returns:
+        The metrics of every image or volume; `summary()` gives their means.
+
+    Raises:
+        InputError: If the mask does not fit the data, or an argument is unknown or wrong.
     """
+    check_keywords(reading, (*Reading.CHECKS, *evaluate.__annotations__))
     rule = find_convention(convention)
-    recon = make_reconstruction(recon, iterations, regularisation)
+    values = torch.as_tensor(mask.mask if hasattr(mask, "mask") else mask)
+    settings: dict[str, Any] = {"volumes": values.ndim == 3}
+    if isinstance(mask, Run):
+        part, as_learned = unseen_part(mask, data, part)
+        settings |= as_learned
+        network = find_network(mask) if network is None else network
+        if recon is None:
+            own = {"iterations": iterations, "regularisation": regularisation}
+            recon = with_settings(mask.reconstruction(), {name: value for name, value in own.items() if value})
+            iterations = regularisation = None
+    recon = make_reconstruction(ZeroFilled.name if recon is None else recon, iterations, regularisation)
     task = None if network is None else measurable(network)
-    mask = torch.as_tensor(mask)
-    whole = load(data, Reading(**{"volumes": mask.ndim == 3, **settings}))
-    mask = check_mask(mask, whole)
+    whole = load(data, Reading(**settings | dict(reading)))
+    values = check_mask(values, whole)
     _, chosen, part = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     if task is not None:
         task.check(chosen, reconstructed_channels(chosen, recon))
     quality = rule.measure(
-        Measured(
+        ImagePairs(
             chunks=_chunks(chosen),
-            volumes=chosen.groups if mask.ndim == 2 else list(map(str, range(len(chosen)))),
+            volumes=chosen.groups if values.ndim == 2 else list(map(str, range(len(chosen)))),
             targets=lambda chunk: full_images(chosen, chunk, recon),
-            pairs=lambda chunk: reconstruct(mask, chosen, chunk, recon),
+            both=lambda chunk: reconstruct(values, chosen, chunk, recon),
         )
     )
     return Evaluation(
         quality.psnr,
         quality.ssim,
         quality.nmse,
-        acceleration=achieved_acceleration(mask, whole.geometry.extent),
+        acceleration=achieved_acceleration(values, whole.geometry.extent),
         images=len(chosen),
         part=part,
         convention=convention,
         of=rule.of,
-        segmented=None if task is None else _segmented(task, chosen, mask, recon),
+        segmented=None if task is None else _segmentation_scores(task, chosen, values, recon),
         recon=recon.name,
+        network=None if network is None else str(network) if isinstance(network, str | Path) else "the network",
     )
 
 
@@ -145,8 +232,8 @@ def reconstruct(
     images, clean, maps = collate([data[index] for index in indices], recon.uses_maps)
     weights = fft_order(mask, mask.ndim).to(images.real.dtype)
     with freeze_networks(recon=recon):
-        made = reconstruct_spectra(recon, spectrum(images, space_axes(mask.ndim)), weights, maps)
-    return _judged(made, data), _judged(recon.reference(clean, maps), data)
+        images = reconstruct_spectra(recon, spectrum(images, space_axes(mask.ndim)), weights, maps)
+    return _judged(images, data), _judged(recon.reference(clean, maps), data)
 
 
 def full_images(data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED) -> Targets:
@@ -155,7 +242,28 @@ def full_images(data: SampleSet, indices: range, recon: Reconstruction = ZERO_FI
     return _judged(recon.reference(clean, maps), data)
 
 
-def measurable(network: str | Path | SegmentationNetwork | Segmentation) -> Segmentation:
+@dataclass(frozen=True)
+class ReconstructedImage:
+    """One image with a mask, (1, channel, *space), its fully sampled target, and its quality."""
+
+    image: Targets
+    target: Targets
+    psnr: float
+    ssim: float
+    """NaN for images that are too small."""
+
+
+def reconstruct_one(
+    mask: Mask, data: SampleSet, index: int, recon: Reconstruction = ZERO_FILLED, convention: str = "paper"
+) -> ReconstructedImage:
+    """Reconstruct one image of a data set, and measure it as `evaluate` would."""
+    image, target = reconstruct(mask, data, range(index, index + 1), recon)
+    alone = ImagePairs([range(1)], ["alone"], targets=lambda _: target, both=lambda _: (image, target))
+    quality = find_convention(convention).measure(alone)
+    return ReconstructedImage(image, target, quality.psnr[0], quality.ssim[0])
+
+
+def measurable(network: NetworkLike) -> Segmentation:
     """The task of a network, which is a file or an object; its classes must be known."""
     task = make_segmentation(network)
     if task.classes is None:
@@ -163,25 +271,28 @@ def measurable(network: str | Path | SegmentationNetwork | Segmentation) -> Segm
     return task
 
 
-def segmented(
+def segment(
     task: Segmentation, data: SampleSet, mask: Mask | None, recon: Reconstruction = ZERO_FILLED
 ) -> Overlap:
-    """What a network finds in reconstructed magnitude images, or, without a mask, in the fully sampled ones."""
+    """How well a network segments the images of a mask, or, without a mask, the fully sampled ones."""
     classes = task.classes
     assert classes is not None
-    found = []
+    overlaps = []
     for indices in _chunks(data):
         labels = torch.stack([data.geometry.crop(classes.label(data[index])) for index in indices])
-        found.append(overlap_of(outputs(task, seen(mask, data, indices, recon)), labels, classes))
-    return Overlap(torch.cat([each.dice for each in found]), torch.cat([each.iou for each in found]))
+        images = images_with(mask, data, indices, recon)
+        overlaps.append(overlap_of(network_outputs(task, images), labels, classes))
+    return Overlap(torch.cat([each.dice for each in overlaps]), torch.cat([each.iou for each in overlaps]))
 
 
-def seen(mask: Mask | None, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED) -> Targets:
+def images_with(
+    mask: Mask | None, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED
+) -> Targets:
     """Reconstructed magnitude images, or, without a mask, the fully sampled ones: the part that is judged."""
     return full_images(data, indices, recon) if mask is None else reconstruct(mask, data, indices, recon)[0]
 
 
-def outputs(task: Segmentation, images: Targets) -> Logits:
+def network_outputs(task: Segmentation, images: Targets) -> Logits:
     """What the network of a task makes of magnitude images, in evaluation mode; it is as it was afterwards."""
     with freeze(task.network), torch.no_grad():
         return task.outputs(images).cpu()
@@ -199,17 +310,122 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
     except RuntimeError as error:
         raise InputError(
             f"The mask has shape {list(values.shape)}, but the k-space of the data has shape {list(space)}: "
-            f"promask export --shape carries it there."
+            f"promask export carries it there."
         ) from error
     if not values[tuple(slice(*ends) for ends in data.geometry.extent)].any():
         raise InputError("The mask acquires nothing.")
     return values
 
 
-def _segmented(task: Segmentation, data: SampleSet, mask: Mask, recon: Reconstruction) -> Segmented:
+def held_out(
+    run: Run,
+    data: Any = None,
+    part: str | None = None,
+    recon: Reconstruction | None = None,
+    on_file: OnFile | None = None,
+    **reading: "Unpack[ReadingSettings]",
+) -> SampleSet:
+    """The images that a run was not learned from, read as its data were.
+
+    Args:
+        run: The run.
+        data: As for `evaluate`; None: the data of the run.
+        part: `train`, `test` or `all`; None: what the run was not learned from.
+        recon: The reconstruction that needs coil sensitivities; None: that of the run.
+        on_file: Called with the number of files that were read, and how many there are.
+        **reading: How files are read, as for `evaluate`.
+
+    Returns:
+        The samples, ready to be reconstructed.
+    """
+    check_keywords(reading, (*Reading.CHECKS, *held_out.__annotations__))
+    whole, part = read_for_run(run, data, part, dict(reading))
+    recon = recon or run.reconstruction()
+    return read_part(whole, part=part, default="test", recon=recon, on_file=on_file).samples
+
+
+def read_for_run(run: Run, data: Any, part: str | None, reading: dict[str, Any]) -> tuple[SampleSet, str | None]:
+    """All data, by default those of the run, read as when it was learned; and the part that it did not see."""
+    source = data if data is not None else run.record.data.source
+    if isinstance(source, str) and not source:
+        raise InputError("The run does not say what it was learned from: choose some with `data`.")
+    try:
+        part, as_learned = unseen_part(run, source, part)
+        whole = load(source, Reading(**as_learned | reading))
+    except InputError as error:
+        if data is not None:
+            raise
+        raise InputError(f"The data of the run cannot be read, choose others with `data`: {error}") from error
+    check_shape(run, whole)
+    return whole, part
+
+
+def unseen_part(run: Run, data: Any, part: str | None) -> tuple[str | None, dict[str, Any]]:
+    """The part of its data that a run did not see, if none was asked for, and the settings to read them with."""
+    settings: dict[str, Any] = {}
+    if isinstance(data, SampleSet):
+        own = same_data(run.record.data.source, data.name)
+    else:
+        settings = {**run.config.reading_settings(), "volumes": len(run.distribution.pattern.shape) == 3}
+        as_learned = {name: settings[name] for name in ("kspace", "volumes", "size")}
+        is_text = isinstance(data, str | Path)
+        name = str(data) if is_text else load(data, Reading(volumes=settings["volumes"])).name
+        own = same_data(run.record.data.source, name)
+        if not own:
+            simulated = ("coils", "noise") if load(data, Reading(**as_learned)).shape[0] == 1 else ("noise",)
+            settings = as_learned | {name: settings[name] for name in simulated}
+    return part or (OTHER_PART[run.record.data.part] if own else None), settings
+
+
+def same_data(one: str, other: str) -> bool:
+    """Whether two DATA strings mean the same, however their paths are written."""
+    places = [
+        (kind, os.path.realpath(place)) for kind, _, place in (text.rpartition(":") for text in (one, other))
+    ]
+    return places[0] == places[1]
+
+
+def check_shape(run: Run, data: SampleSet) -> None:
+    """Refuse images of another size than the run was learned for."""
+    wanted, found = run.distribution.pattern.shape, data.shape[1:]
+    if wanted != found:
+        raise InputError(
+            f"The run is for images of shape {list(wanted)}, but those of {data.name} have shape {list(found)}: "
+            f"crop or pad them with `size` {' '.join(map(str, wanted))}."
+        )
+
+
+def find_network(run: Run) -> NetworkLike | None:
+    """The network that a run was learned for; a warning if it is gone."""
+    network, gone = search_network(run)
+    if gone:
+        warnings.warn(
+            f"The network that the run was learned for {gone}: only the images are measured, unless you give it "
+            f"with `network`.",
+            InputWarning,
+            stacklevel=2,
+        )
+    return network
+
+
+def search_network(run: Run) -> tuple[NetworkLike | None, str]:
+    """The network that a run was learned for, if there was one: its own, or the file; or where it is no longer."""
+    if isinstance(run.network, SegmentationNetwork):
+        return run.network, ""
+    if run.record.network is None:
+        return None, ""
+    path = Path(run.record.network.file) if run.record.network.file else None
+    if path is not None and path.is_file():
+        return path, ""
+    return None, "is not in a file" if path is None else f"is not at {path} any more"
+
+
+def _segmentation_scores(
+    task: Segmentation, data: SampleSet, mask: Mask, recon: Reconstruction
+) -> SegmentationScores:
     assert task.classes is not None
-    with_mask, full = (segmented(task, data, each, recon) for each in (mask, None))
-    return Segmented(task.classes.names, with_mask, full)
+    with_mask, full = (segment(task, data, each, recon) for each in (mask, None))
+    return SegmentationScores(task.classes.names, with_mask, full)
 
 
 def _chunks(data: SampleSet) -> list[range]:
@@ -217,8 +433,8 @@ def _chunks(data: SampleSet) -> list[range]:
     return [indices[start : start + CHUNK] for start in indices[::CHUNK]]
 
 
-def _known(mean: torch.Tensor) -> float | None:
-    return float(mean) if mean.isfinite() else None
+def _finite(mean: float | torch.Tensor) -> float | None:
+    return float(mean) if math.isfinite(mean) else None
 
 
 def _judged(images: AnyArray, data: SampleSet) -> Targets:

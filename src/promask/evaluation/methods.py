@@ -1,7 +1,4 @@
-"""What a comparison is about, and what follows for its methods.
-
-The rows of the table: promask or a baseline, with the pattern and the loss it is asked for.
-"""
+"""The methods of a comparison: promask or a baseline, perhaps with a pattern, a loss and a reconstruction."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,32 +20,31 @@ RECONSTRUCTION = "reconstruction"
 
 
 @dataclass(frozen=True)
-class Purpose:
-    """What methods may minimise, and which are compared without a choice."""
+class ComparisonTask:
+    """What masks are compared by: the losses that methods may minimise, and the methods that are compared."""
 
-    usual_loss: str
+    default_loss: str
     """Of methods that learn; it is not part of their names."""
     losses: tuple[str, ...]
-    """All that can be asked for."""
     own_losses: tuple[str, ...]
-    """Those of them that say what the comparison is about."""
-    usual_methods: tuple[str, ...]
+    """Those of them that are what the comparison is about."""
+    default_methods: tuple[str, ...]
 
 
 _NOT_LEARNED = tuple(name for name, baseline in BASELINES.items() if not baseline.learns)
-PURPOSES: Mapping[str, Purpose] = {
-    RECONSTRUCTION: Purpose(
-        usual_loss="mse",
+TASKS: Mapping[str, ComparisonTask] = {
+    RECONSTRUCTION: ComparisonTask(
+        default_loss="mse",
         losses=(*LOSSES, *COMPLEX_LOSSES),
         own_losses=(*LOSSES, *COMPLEX_LOSSES),
-        usual_methods=(*BASELINES, "igs:2d", "promask:1d", "promask"),
+        default_methods=(*BASELINES, "igs:2d", "promask:1d", "promask"),
     ),
-    # Through a network, methods that look at all images for every few units take hours.
-    SEGMENTATION: Purpose(
-        usual_loss=SEGMENTATION,
+    # Through a network, methods that look at all images for every few samples take hours.
+    SEGMENTATION: ComparisonTask(
+        default_loss=SEGMENTATION,
         losses=(SEGMENTATION, *LOSSES, *COMPLEX_LOSSES),
         own_losses=(SEGMENTATION,),
-        usual_methods=(
+        default_methods=(
             *_NOT_LEARNED,
             "energy:1d",
             "igs:mse",
@@ -61,16 +57,16 @@ PURPOSES: Mapping[str, Purpose] = {
 }
 
 
-def find_purpose(name: str) -> Purpose:
-    """A purpose of the table."""
-    if name not in PURPOSES:
-        raise InputError(f"Unknown task {name!r}: choose one of {', '.join(PURPOSES)}.")
-    return PURPOSES[name]
+def find_task(name: str) -> ComparisonTask:
+    """What masks are compared by, by its name."""
+    if name not in TASKS:
+        raise InputError(f"Unknown task {name!r}: choose one of {', '.join(TASKS)}.")
+    return TASKS[name]
 
 
 PROMASK = "promask"
-USUAL_IF_FILLED_IN = (
-    *(name for name, baseline in BASELINES.items() if not baseline.learns),
+DEFAULT_IF_ITERATIVE = (
+    *_NOT_LEARNED,
     "energy:1d",
     "centre:1d",
     "promask:1d:zero-filled",
@@ -78,7 +74,7 @@ USUAL_IF_FILLED_IN = (
     "promask:1d",
     "promask",
 )
-"""Without a choice, for reconstructions that take long: not the methods that look at all images many times."""
+"""The methods for iterative reconstructions, which take long: none that looks at all images many times."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ class Method:
     'igs:2d:ssim'
     >>> Method.parse("energy:2d", loss="ssim").label
     'energy'
-    >>> Method.parse("promask:mse", purpose="segmentation").label
+    >>> Method.parse("promask:mse", task="segmentation").label
     'promask:mse'
     >>> Method.parse("promask:zero-filled:1d", recon="cg-sense").label
     'promask:1d:zero-filled'
@@ -98,23 +94,22 @@ class Method:
     name: str
     pattern: str
     loss: str
-    purpose: str = RECONSTRUCTION
-    """What the comparison is about, which says what a loss is called that is not named."""
+    task: str = RECONSTRUCTION
+    """What the comparison is about: its default loss is not part of the label."""
     recon: str | None = None
     """The reconstruction that it learns for; None: that of the comparison."""
 
     @staticmethod
     def parse(
-        text: str, loss: str | None = None, purpose: str = RECONSTRUCTION, recon: str = ZeroFilled.name
+        text: str, loss: str | None = None, task: str = RECONSTRUCTION, recon: str = ZeroFilled.name
     ) -> "Method":
         """From a name and what it is to be different from usual: `promask:1d`, `igs:2d:ssim`."""
         name, *variants = text.split(":")
         if name != PROMASK and name not in BASELINES:
             known = ", ".join((*BASELINES, PROMASK))
             raise InputError(f"Unknown method {name!r}: choose from {known}.")
-        kind = find_purpose(purpose)
-        usual = BASELINES[name].usual if name != PROMASK else "2d"
-        method = Method(name, usual, kind.usual_loss if loss is None else loss, purpose)
+        kind = find_task(task)
+        method = Method(name, default_pattern(name), kind.default_loss if loss is None else loss, task)
         for kinds in (FREE_AXES, kind.losses, RECONSTRUCTIONS):
             if sum(variant in kinds for variant in variants) > 1:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
@@ -146,17 +141,17 @@ class Method:
     @property
     def label(self) -> str:
         """The shortest text for this method in its comparison, the same however it was written."""
-        usual = BASELINES[self.name].usual if self.name != PROMASK else "2d"
-        parts = [self.name]
-        parts += [self.pattern] if self.pattern != usual else []
-        parts += [self.loss] if self.learns and self.loss != PURPOSES[self.purpose].usual_loss else []
-        parts += [self.recon] if self.recon is not None else []
-        return ":".join(parts)
+        variants = {
+            self.pattern: self.pattern != default_pattern(self.name),
+            self.loss: self.learns and self.loss != TASKS[self.task].default_loss,
+            self.recon or "": self.recon is not None,
+        }
+        return ":".join([self.name, *(variant for variant, named in variants.items() if named)])
 
     @property
-    def is_for_its_purpose(self) -> bool:
+    def learns_for_task(self) -> bool:
         """Whether what it minimises is what the comparison is about."""
-        return self.loss in PURPOSES[self.purpose].own_losses and self.recon is None
+        return self.loss in TASKS[self.task].own_losses and self.recon is None
 
     @property
     def free(self) -> int:
@@ -170,7 +165,7 @@ class Method:
 
     @property
     def learns_for_reconstructions(self) -> bool:
-        """Whether it learns for a reconstruction that it is told, and not for a network of its own."""
+        """Whether it learns for the reconstruction that it is given, and not for a network of its own."""
         return self.learns and (self.name == PROMASK or not BASELINES[self.name].images_only)
 
     @property
@@ -183,19 +178,10 @@ class Method:
         return (1, 2, 3) if self.name == PROMASK else BASELINES[self.name].free
 
     def mask(self, problem: BaselineProblem) -> tuple[Mask, str | None]:
-        """The mask for a problem, (*space), and the name of the plain one that took its place, if one did."""
+        """The mask for a problem, (*space), and the name of the reference mask that took its place, if one did."""
         if self.name != PROMASK:
-            mask = baseline_mask(
-                self.name,
-                problem.data,
-                problem.pattern,
-                problem.acceleration,
-                problem.seed,
-                problem.centre,
-                problem.task,
-                problem.recon,
-            )
-            return mask, None
+            asked = (problem.acceleration, problem.seed, problem.centre, problem.task, problem.recon)
+            return baseline_mask(self.name, problem.data, problem.pattern, *asked), None
         run = learn(
             problem.data,
             problem.acceleration,
@@ -209,8 +195,10 @@ class Method:
         )
         return run.mask, run.record.reference
 
-    def on(self, shape: Sequence[int], axis: Sequence[int] | None, extent: Sequence[tuple[int, int]]) -> Pattern:
-        """Its pattern on a k-space; `axis` chooses the free axes of patterns that have as many."""
+    def pattern_on(
+        self, shape: Sequence[int], axis: Sequence[int] | None, extent: Sequence[tuple[int, int]]
+    ) -> Pattern:
+        """Its pattern on a k-space; `axis` chooses the undersampled directions of patterns that have as many."""
         chosen = axis if axis is not None and len(axis) == self.free else None
         return Pattern.named(self.pattern, shape, chosen, extent)
 
@@ -219,32 +207,32 @@ def parse_methods(
     texts: Iterable[str] | None,
     loss: str | None,
     dimensions: int,
-    purpose: str = RECONSTRUCTION,
+    task: str = RECONSTRUCTION,
     recon: Reconstruction = ZERO_FILLED,
 ) -> list[Method]:
     """The methods asked for, each once; without a choice, the usual ones that fit k-space of so many axes."""
-    kind = find_purpose(purpose)
+    kind = find_task(task)
     if loss is not None and loss not in kind.losses:
         raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(kind.losses)}.")
-    usual = USUAL_IF_FILLED_IN if recon.iterative and purpose == RECONSTRUCTION else kind.usual_methods
+    usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else kind.default_methods
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
-    methods = [Method.parse(text, loss, purpose, recon.name) for text in texts or usual]
-    if not texts:
-        methods = [method for method in methods if method.free <= dimensions and _installed(method)]
+    methods = [Method.parse(text, loss, task, recon.name) for text in texts or usual]
+    chosen: dict[str, Method] = {}
     for method in methods:
-        if method.name in BASELINES:
+        baseline = BASELINES.get(method.name)
+        if texts and baseline is not None:
             check_available(method.name)
-    return list({method.label: method for method in methods}.values())
+        elif not texts and method.free > dimensions:
+            continue
+        elif baseline is not None and not baseline.available:
+            extra = f"which needs {baseline.needs}: pip install 'promask[{method.name}]'"
+            warnings.warn(f"Left out: {method.name}, {extra}.", InputWarning, stacklevel=2)
+            continue
+        chosen[method.label] = method
+    return list(chosen.values())
 
 
-def _installed(method: Method) -> bool:
-    if method.name == PROMASK or BASELINES[method.name].available:
-        return True
-    needs = BASELINES[method.name].needs
-    warnings.warn(
-        f"Left out: {method.name}, which needs {needs}: pip install 'promask[{method.name}]'.",
-        InputWarning,
-        stacklevel=2,
-    )
-    return False
+def default_pattern(name: str) -> str:
+    """The pattern of a method that names none."""
+    return "2d" if name == PROMASK else BASELINES[name].usual

@@ -1,15 +1,10 @@
-"""How far independent members of a run agree, and where in k-space they do (the paper's Figure 5).
-
-How stable a learned distribution is: over members, over random masks, and against its mode (section 4.2).
-
-What a user is told of a run's stability: rows of a table, and sentences.
-"""
+"""How stable a run is (section 4.2 of the paper): members against each other, random masks against the mode."""
 
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool
@@ -18,14 +13,28 @@ from torch import Tensor
 from promask.data.file_set import OnFile
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset
-from promask.data.sensitivities import calibrate
 from promask.data.sources import load, read_part
-from promask.errors import InputError
-from promask.evaluation.evaluate import Evaluation, evaluate, reconstruct
+from promask.errors import InputError, check_keywords
+from promask.evaluation.conventions import unit_noun
+from promask.evaluation.evaluate import (
+    Evaluation,
+    ReconstructedImage,
+    check_shape,
+    evaluate,
+    mean_and_spread,
+    reconstruct,
+    reconstruct_one,
+    unseen_part,
+)
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.types import AnyArray, Mask, Masks, SampleSet, Targets, Units, central_slices
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from promask.evaluation.evaluate import ReadingSettings
 
 AGREED = 0.01
 """The standard deviation over members up to which they agree on a unit."""
@@ -45,7 +54,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of all units, of those in the central half of every free axis, and of the others, if there are any."""
+    """Of all units, of those in the central half of every undersampled direction, and of the others, if any."""
 
     members: int
     everywhere: Region
@@ -82,12 +91,12 @@ def _region(variance: Units) -> Region:
 
 
 OnImage = Callable[[int, int], None]
-"""Told how many images were reconstructed, and how many there are to do, all masks together."""
+"""Called with the number of images reconstructed, and how many there are, all masks together."""
 
 
 @dataclass(frozen=True)
 class RandomMasks:
-    """Masks drawn from the distribution, and what they do to the same images."""
+    """Masks drawn from the distribution, and the quality of the same images with each of them."""
 
     evaluations: Sequence[Evaluation]
     pixel_std: float
@@ -95,27 +104,19 @@ class RandomMasks:
 
     def summary(self) -> dict[str, Any]:
         """Means over masks and images, and the standard deviation over masks of the mean over images."""
-        summaries = [evaluation.summary() for evaluation in self.evaluations]
-        result: dict[str, Any] = {"masks": len(summaries)}
-        for name in ("psnr", "ssim", "nmse", "acceleration"):
-            values = [summary[name] for summary in summaries]
-            defined = None not in values
-            result[name] = statistics.mean(values) if defined else None
-            result[f"{name}_spread"] = statistics.stdev(values) if defined else None
-        return {**result, "pixel_std": self.pixel_std}
+        means = mean_and_spread(self.evaluations, ("psnr", "ssim", "nmse", "acceleration"))
+        return {"masks": len(self.evaluations), **means, "pixel_std": self.pixel_std}
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One image as the mode and a random mask of the budget give it, and how its pixels vary over such masks."""
+class ImageVariation:
+    """One image with the mode and with a random mask of the same size, and how its pixels vary over such masks."""
 
-    target: AnyArray
-    of_mode: AnyArray
-    of_random: AnyArray
-    pixel_std: AnyArray
+    mode: ReconstructedImage
+    random: ReconstructedImage
     random_mask: Mask
-    psnr: tuple[float, float]
-    """With the mode, and with the random mask."""
+    pixel_std: AnyArray
+    """(channel, *space), relative to the maximum of the image."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Stability:
     mode: Evaluation
     drawn: RandomMasks
     exact: RandomMasks
-    shown: Shown
+    example: ImageVariation
     draws: int
     seed: int
 
@@ -167,82 +168,86 @@ def stability(
     convention: str = "paper",
     on_image: OnImage | None = None,
     on_file: OnFile | None = None,
-    **settings: Any,
+    **reading: "Unpack[ReadingSettings]",
 ) -> Stability:
-    """Measure the mode of a run and `draws` random masks of either kind on the same images.
+    """Measure the mode of a run and random masks of two kinds on the same images.
 
-    The masks are `run.sample(draws, seed)`, of which those that acquire nothing are left out, and
-    `run.sample(draws, seed, exact=True)`. Data, part, convention and settings are those of `evaluate`.
+    The masks are `run.sample(draws, seed)`, without those that acquire nothing, and
+    `run.sample(draws, seed, exact=True)`.
+
+    Args:
+        run: The run.
+        data: As for `evaluate`.
+        part: `train`, `test` or `all`; None: what the run was not learned from, as for `evaluate`.
+        draws: Random masks of either kind, at least 2.
+        seed: The same seed gives the same masks.
+        convention: How quality is measured: `paper` or `fastmri`.
+        on_image: Called with the number of images reconstructed, and how many there are.
+        on_file: Called with the number of files that were read, and how many there are.
+        **reading: How files are read, as for `evaluate`.
+
+    Returns:
+        The quality with the mode and with the random masks, and how far the members agree.
     """
-    if draws < 2:
-        raise InputError(f"At least 2 random masks are needed to see how they differ, but draws is {draws}.")
+    check_keywords(reading, (*Reading.CHECKS, *stability.__annotations__))
+    check_draws(draws)
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
-    whole = load(data, Reading(**{"volumes": run.mask.ndim == 3, **settings}))
-    _check_shape(run, whole)
-    _, chosen, part = read_part(whole, part=part, default="test", on_file=on_file)
-    drawn, exact = _that_acquire(run.sample(draws, seed)), run.sample(draws, seed, exact=True)
+    part, settings = unseen_part(run, data, part)
+    whole = load(data, Reading(**settings | dict(reading)))
+    check_shape(run, whole)
+    drawn, exact = _without_empty(run.sample(draws, seed)), run.sample(draws, seed, exact=True)
     recon = run.reconstruction()
-    chosen = calibrate(chosen, recon)
-    work = _Work(chosen, convention, recon, on_image, total=len(chosen) * (1 + 2 * len(drawn) + 2 * len(exact)))
-    shown = len(chosen) // 2
-    mode = replace(work.measure(run.mask), part=part)
-    of_drawn, _ = work.measure_all(drawn, shown)
-    of_exact, pixel_std = work.measure_all(exact, shown)
-    picture = _shown(Subset(chosen, [shown]), run.mask, exact[0], pixel_std, recon)
-    return Stability(run, agreement(run), mode, of_drawn, of_exact, picture, draws, seed)
+    _, chosen, part = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
+    done, total = 0, len(chosen) * (1 + 2 * len(drawn) + 2 * len(exact))
 
+    def count_images(images: int) -> None:
+        nonlocal done
+        done += images
+        if on_image is not None:
+            on_image(done, total)
 
-@dataclass
-class _Work:
-    """The images that all masks are measured on, and how many reconstructions are done."""
-
-    data: SampleSet
-    convention: str
-    recon: Reconstruction
-    on_image: OnImage | None
-    total: int
-    done: int = field(default=0, init=False)
-
-    def tell(self, images: int) -> None:
-        self.done += images
-        if self.on_image is not None:
-            self.on_image(self.done, self.total)
-
-    def measure(self, mask: Mask) -> Evaluation:
-        evaluation = evaluate(mask, self.data, "all", convention=self.convention, recon=self.recon)
-        self.tell(len(self.data))
+    def measure(mask: Mask) -> Evaluation:
+        evaluation = evaluate(mask, chosen, "all", convention=convention, recon=recon)
+        count_images(len(chosen))
         return evaluation
 
-    def measure_all(self, masks: Masks, shown: int) -> tuple[RandomMasks, AnyArray]:
-        """What random masks do to the images, and the spread of the pixels of one of them."""
-        evaluations = [self.measure(mask) for mask in masks]
-        spreads = (image for chunk in pixel_spread(masks, self.data, self.tell, self.recon) for image in chunk)
-        means = []
-        for index, spread in enumerate(spreads):
-            means.append(float(spread.mean()))
-            if index == shown:
-                kept = spread.clone()
-        return RandomMasks(evaluations, statistics.mean(means)), kept
+    def measure_all(masks: Masks) -> tuple[RandomMasks, AnyArray]:
+        """The quality with all masks, and the spread of the pixels of the middle image."""
+        evaluations = [measure(mask) for mask in masks]
+        means: list[float] = []
+        for chunk in pixel_spread(masks, chosen, count_images, recon):
+            for spread in chunk:
+                if len(means) == len(chosen) // 2:
+                    of_middle = spread.clone()
+                means.append(float(spread.mean()))
+        return RandomMasks(evaluations, statistics.mean(means)), of_middle
+
+    mode = replace(measure(run.mask), part=part)
+    of_drawn, _ = measure_all(drawn)
+    of_exact, pixel_std = measure_all(exact)
+    of_mode, of_random = (reconstruct_one(mask, chosen, len(chosen) // 2, recon) for mask in (run.mask, exact[0]))
+    example = ImageVariation(of_mode, of_random, exact[0], pixel_std)
+    return Stability(run, agreement(run), mode, of_drawn, of_exact, example, draws, seed)
 
 
-def _shown(image: SampleSet, mode: Mask, random_mask: Mask, pixel_std: AnyArray, recon: Reconstruction) -> Shown:
-    (of_mode,), (target,) = reconstruct(mode, image, range(1), recon)
-    (of_random,), _ = reconstruct(random_mask, image, range(1), recon)
-    of_each = [evaluate(mask, image, "all", recon=recon).psnr[0] for mask in (mode, random_mask)]
-    return Shown(target, of_mode, of_random, pixel_std, random_mask, (of_each[0], of_each[1]))
+def vary_image(run: Run, data: SampleSet, index: int, draws: int, seed: int = 0) -> ImageVariation:
+    """Reconstruct an image with random masks of exactly the size of the mode."""
+    check_draws(draws)
+    check_shape(run, data)
+    recon, masks = run.reconstruction(), run.sample(draws, seed, exact=True)
+    (spread,) = pixel_spread(masks, Subset(data, [index]), recon=recon)
+    of_mode, of_random = (reconstruct_one(mask, data, index, recon) for mask in (run.mask, masks[0]))
+    return ImageVariation(of_mode, of_random, masks[0], spread[0])
 
 
-def _check_shape(run: Run, data: SampleSet) -> None:
-    wanted, found = run.distribution.pattern.shape, data.shape[1:]
-    if wanted != found:
-        raise InputError(
-            f"The run is for images of shape {list(wanted)}, but those of {data.name} have shape {list(found)}: "
-            f"crop or pad them with --size {' '.join(map(str, wanted))}."
-        )
+def check_draws(draws: int) -> None:
+    """Refuse fewer random masks than can differ."""
+    if draws < 2:
+        raise InputError(f"At least 2 random masks are needed to see how they differ, but draws is {draws}.")
 
 
-def _that_acquire(masks: Masks) -> Bool[Tensor, "kept *space"]:
+def _without_empty(masks: Masks) -> Bool[Tensor, "kept *space"]:
     kept = masks[masks.any(tuple(range(1, masks.ndim)))]
     if len(kept) < 2:
         raise InputError(
@@ -268,13 +273,14 @@ def table_rows(result: Stability) -> Mapping[str, Mapping[str, Any]]:
 
 def sentences(result: Stability) -> Iterator[str]:
     """What the numbers mean, one line each."""
+    noun = unit_noun(result.run.distribution.pattern)
     yield (
-        "drawn: every unit is acquired or not by itself, so that sizes vary; exact: of as many units as the mode. "
+        f"drawn: the {noun} are drawn independently, so that their number varies; exact: as many as in the mode. "
         "± is the standard deviation over masks, pixel ± that of a pixel relative to the maximum of its image."
     )
     left_out = result.draws - len(result.drawn.evaluations)
     if left_out:
-        yield f"Of the {result.draws} masks that were drawn, {left_out} acquired nothing and were left out."
+        yield f"{left_out} of the {result.draws} drawn masks acquired nothing and were left out."
     yield _of_entropy(result)
     mode, exact = result.mode.summary()["psnr"], result.exact.summary()["psnr"]
     if mode is not None and exact is not None:
@@ -282,12 +288,12 @@ def sentences(result: Stability) -> Iterator[str]:
         place = f"{abs(difference):.2f} dB {'above' if difference > 0 else 'below'}"
         yield f"The mode is {place if abs(difference) >= ALIKE else 'as good as'} random masks of its size."
     if result.run.record.reference:
-        plain = result.run.record.reference
-        yield f"The mask is that of {plain}, which was better than what was learned: it knows no chance."
+        reference = result.run.record.reference
+        yield f"The mask is that of {reference}, which was better than the learned one: random masks equal it."
     elif result.agreement is None:
-        yield "The run has one member: promask learn ... --members 10 tells how far independent ones agree."
+        yield "The run has one member: learn several (promask learn ... --members 10) to see how far they agree."
     else:
-        yield _of_members(result.agreement)
+        yield _of_members(result.agreement, noun)
 
 
 def _of_entropy(result: Stability) -> str:
@@ -300,17 +306,17 @@ def _of_entropy(result: Stability) -> str:
     )
     return (
         f"The entropy is {distribution.entropy():.1f} bits, and a drawn mask differs from the mode in "
-        f"{differing:.1f} of {distribution.pattern.units} units on average: {verdict}."
+        f"{differing:.1f} of {distribution.pattern.units} {unit_noun(distribution.pattern)} on average: {verdict}."
     )
 
 
-def _of_members(agreement: Agreement) -> str:
+def _of_members(agreement: Agreement, noun: str) -> str:
     everywhere, centre, rest = agreement.everywhere, agreement.centre, agreement.rest
-    places = f"{centre.mean_std:.2g} in the central half of every free axis"
+    places = f"{centre.mean_std:.2g} in the central half of every undersampled direction"
     if rest is not None:
         places += f" and {rest.mean_std:.2g} outside"
     return (
-        f"The {agreement.members} members agree on {100 * everywhere.agreed:.1f} % of the units (to a standard "
+        f"The {agreement.members} members agree on {100 * everywhere.agreed:.1f} % of the {noun} (to a standard "
         f"deviation of {AGREED}); the mean standard deviation of a probability over members is "
         f"{everywhere.mean_std:.2g} ({places}), and the mean variance {everywhere.mean_variance:.2g}."
     )
@@ -328,7 +334,7 @@ def pixel_spread(
 ) -> Iterator[Targets]:
     """The standard deviation of every pixel over the masks, relative to the maximum of the image.
 
-    The images come in chunks of bounded size; `on_images` is told how many were reconstructed with each mask.
+    The images come in chunks of bounded size; `on_images` is called with the number reconstructed with each mask.
     """
     chunk = max(1, PIXELS // math.prod(data.shape))
     for start in range(0, len(data), chunk):

@@ -1,9 +1,4 @@
-"""The entries of a table of methods, as they are written: rounded means, spreads, and which of them is best.
-
-A comparison as LaTeX, in the form of Table 1 of the paper, whatever is measured.
-
-A comparison as Markdown and CSV.
-"""
+"""Tables, written as Markdown, LaTeX, CSV or on a terminal, and those of a comparison."""
 
 import csv
 import io
@@ -11,106 +6,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
+from promask.errors import count
 from promask.evaluation.bootstrap import FEWEST, LEVEL, RESAMPLES, Advantage, advantages, are_enough
 from promask.evaluation.cells import Comparison, Scores, mean_of_known
-from promask.evaluation.measures import Metric
+from promask.evaluation.conventions import Metric
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 UNDEFINED = "-"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A mean over masks and images, rounded."""
-
-    mean: str
-    spread: str = ""
-    """The standard deviation over masks; empty for a single mask."""
-    best: bool = False
-    """Whether no other row is better, as far as the digits tell."""
-
-    def __str__(self) -> str:
-        return f"{self.mean} ± {self.spread}" if self.spread else self.mean
-
-
-def quality_entries(rows: Sequence[Scores], metrics: Mapping[str, Metric]) -> list[dict[str, Entry]]:
-    """For each row of one acceleration, its entries by metric."""
-    by_metric = {metric: _column(rows, metric, about) for metric, about in metrics.items()}
-    return [{metric: column[place] for metric, column in by_metric.items()} for place in range(len(rows))]
-
-
-def rows_with_full(
-    comparison: Comparison, acceleration: float, metrics: Mapping[str, Metric]
-) -> list[tuple[Scores, dict[str, Entry]]]:
-    """The rows of one acceleration and their entries, below the fully sampled images, which are never best."""
-    rows = comparison.at(acceleration)
-    result = list(zip(rows, quality_entries(rows, metrics), strict=True))
-    if comparison.full is None:
-        return result
-    (entries,) = quality_entries([comparison.full], metrics)
-    return [(comparison.full, {name: replace(entry, best=False) for name, entry in entries.items()}), *result]
-
-
-def _column(rows: Sequence[Scores], metric: str, about: Metric) -> list[Entry]:
-    means = [row.mean(metric) for row in rows]
-    best = max((about.sign * mean for mean in means if not np.isnan(mean)), default=np.nan)
-    best_text = f"{about.sign * best:{about.style}}"
-    entries = []
-    for row, mean in zip(rows, means, strict=True):
-        text = f"{mean:{about.style}}"
-        spread = f"{row.spread(metric):{about.style}}" if row.masks > 1 and np.isfinite(mean) else ""
-        entries.append(Entry(UNDEFINED) if np.isnan(mean) else Entry(text, spread, text == best_text))
-    return entries
-
-
-def factor(acceleration: float) -> str:
-    """An acceleration that was asked for.
-
-    >>> factor(8.0)
-    'x8'
-    """
-    return f"x{acceleration:g}"
-
-
-def achieved(row: Scores) -> str:
-    """The mean acceleration of the masks."""
-    return f"{np.mean(row.achieved):.4g}"
-
-
-def seconds(row: Scores) -> str:
-    """The mean time that a mask took."""
-    if not row.seconds:
-        return UNDEFINED
-    mean = float(np.mean(row.seconds))
-    return f"{mean:.0f}" if mean >= 10 else f"{mean:.2f}"
-
-
-def masks(row: Scores) -> str:
-    """How many masks were made."""
-    return str(row.masks) if row.seconds else UNDEFINED
-
-
-def heading(acceleration: float, group: str) -> str:
-    """Above a table.
-
-    >>> heading(8.0, ""), heading(16.0, "ventricle")
-    ('x8', 'x16, ventricle')
-    """
-    return f"{factor(acceleration)}, {group}" if group else factor(acceleration)
-
-
-def difference(advantage: Advantage, metrics: Mapping[str, Metric]) -> str:
-    """The mean and the interval of a difference, with signs."""
-    style = f"+{metrics[advantage.metric].style}"
-    if advantage.interval is None:
-        return f"{advantage.mean:{style}}"
-    low, high = advantage.interval
-    return f"{advantage.mean:{style}} [{low:{style}}, {high:{style}}]"
-
-
+BOLD = "The best mean is bold."
 SPECIAL = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {
@@ -125,13 +34,208 @@ SPECIAL = str.maketrans(
 )
 
 
+@dataclass(frozen=True)
+class TableCell:
+    """What stands in a table: a text, and of a number also its value, its spread, and whether it is the best."""
+
+    text: str
+    value: Any = None
+    spread: str = ""
+    """The standard deviation over masks; empty for a single mask."""
+    best: bool = False
+    """Whether no other row is better."""
+    style: str = ""
+    """A colour on a terminal."""
+
+    def __str__(self) -> str:
+        return f"{self.text} ± {self.spread}" if self.spread else self.text
+
+
+def number_cell(
+    value: float | None, style: str, spread: float | None = None, spread_style: str | None = None
+) -> TableCell:
+    """A number, rounded; a dash if it is not defined.
+
+    >>> str(number_cell(31.0, ".2f", 2.8284)), str(number_cell(None, ".2f"))
+    ('31.00 ± 2.83', '-')
+    """
+    if value is None or math.isnan(value):
+        return TableCell(UNDEFINED)
+    return TableCell(f"{value:{style}}", value, "" if spread is None else f"{spread:{spread_style or style}}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows; the first columns are flush left, the others flush right."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[TableCell | str]]
+    left: int = 1
+
+    def to_markdown(self) -> str:
+        """Lines with bars; the best numbers are bold."""
+        alignment = ["---"] * self.left + ["---:"] * (len(self.headings) - self.left)
+        lines = [self.headings, alignment, *([_markdown(cell) for cell in row] for row in self.rows)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def to_latex(self) -> list[str]:
+        """The rows, without headings; numbers have two columns, so that means stand below each other."""
+        return [_latex_row(map(_latex, row)) for row in self.rows]
+
+    def to_csv(self) -> str:
+        """The values in full precision; empty where there is none. Nothing at all without rows."""
+        if not self.rows:
+            return ""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.headings)
+        writer.writerows(
+            [cell.value if isinstance(cell, TableCell) else cell for cell in row] for row in self.rows
+        )
+        return text.getvalue()
+
+    def to_rich(self) -> "RichTable":
+        """For a terminal; the best numbers are bold."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(box=None, pad_edge=False)
+        for place, heading in enumerate(self.headings):
+            table.add_column(Text(heading), justify="left" if place == 0 else "right")
+        for row in self.rows:
+            cells = [TableCell(cell) if isinstance(cell, str) else cell for cell in row]
+            table.add_row(*(Text(str(cell), style="bold" if cell.best else cell.style) for cell in cells))
+        return table
+
+
+def _markdown(cell: TableCell | str) -> str:
+    if isinstance(cell, TableCell) and cell.best:
+        cell = replace(cell, text=f"**{cell.text}**")
+    return str(cell).replace("|", "\\|")
+
+
+def _latex(cell: TableCell | str) -> str:
+    if isinstance(cell, str):
+        return escape_latex(cell)
+    text, spread = escape_latex(cell.text), escape_latex(cell.spread)
+    text = rf"\textbf{{{text}}}" if cell.best else text
+    return rf"{text} & {{\scriptsize\,$\pm$\,{spread}}}" if spread else f"{text} &".lstrip()
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return rf"{' & '.join(cells)} \\"
+
+
+def escape_latex(text: str) -> str:
+    """Text in which nothing is special to LaTeX.
+
+    >>> escape_latex("50%_of")
+    '50\\\\%\\\\_of'
+    """
+    return text.translate(SPECIAL)
+
+
+def factor(acceleration: float) -> str:
+    """An acceleration that was asked for.
+
+    >>> factor(8.0)
+    'x8'
+    """
+    return f"x{acceleration:g}"
+
+
+def quality_cells(rows: Sequence[Scores], metrics: Mapping[str, Metric]) -> list[list[TableCell]]:
+    """The cells of each row, one for each metric; the best is what no other row surpasses in the digits shown."""
+    columns = []
+    for name, metric in metrics.items():
+        cells = [
+            number_cell(mean, metric.style, row.spread(name) if row.masks > 1 and np.isfinite(mean) else None)
+            for row, mean in ((row, row.mean(name)) for row in rows)
+        ]
+        known = [cell for cell in cells if cell.value is not None]
+        best = max(known, key=lambda cell: metric.sign * cell.value).text if known else None
+        columns.append([replace(cell, best=cell.value is not None and cell.text == best) for cell in cells])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def rows_with_full(
+    comparison: Comparison, acceleration: float, metrics: Mapping[str, Metric]
+) -> list[tuple[Scores, list[TableCell]]]:
+    """The rows of one acceleration and their cells, below the fully sampled images, which are never best."""
+    rows = comparison.at(acceleration)
+    result = list(zip(rows, quality_cells(rows, metrics), strict=True))
+    if comparison.full is None:
+        return result
+    (cells,) = quality_cells([comparison.full], metrics)
+    return [(comparison.full, [replace(cell, best=False) for cell in cells]), *result]
+
+
+def method_tables(comparison: Comparison) -> Iterator[tuple[str, Table]]:
+    """A table per acceleration and group of metrics, with its title."""
+    for group, metrics in comparison.measure.groups():
+        names = [metric.heading for metric in metrics.values()]
+        headings = ["method", "achieved acceleration", *names, "seconds", "masks"]
+        for acceleration in comparison.accelerations:
+            rows: list[list[TableCell | str]] = [
+                [row.method, f"{np.mean(row.achieved):.4g}", *cells, _seconds(row), _masks(row)]
+                for row, cells in rows_with_full(comparison, acceleration, metrics)
+            ]
+            title = f"{factor(acceleration)}, {group}" if group else factor(acceleration)
+            yield title, Table(headings, rows)
+
+
+def _seconds(row: Scores) -> str:
+    if not row.seconds:
+        return UNDEFINED
+    mean = float(np.mean(row.seconds))
+    return f"{mean:.0f}" if mean >= 10 else f"{mean:.2f}"
+
+
+def _masks(row: Scores) -> str:
+    return str(row.masks) if row.seconds else UNDEFINED
+
+
+def difference_table(comparison: Comparison) -> Table:
+    """What promask has over the best other method: mean and interval, green or red if the interval tells."""
+    metrics = comparison.measure.metrics
+    rows: list[list[TableCell | str]] = []
+    for each in advantages(comparison):
+        style = {True: "green", False: "red", None: ""}[each.better]
+        text = TableCell(_difference(each, metrics[each.metric]), style=style)
+        rows.append([factor(each.acceleration), each.method, metrics[each.metric].title, each.other, text])
+    return Table(["acceleration", "row", "metric", "best other", "difference"], rows, left=4)
+
+
+def _difference(advantage: Advantage, metric: Metric) -> str:
+    style = f"+{metric.style}"
+    if advantage.interval is None:
+        return f"{advantage.mean:{style}}"
+    low, high = advantage.interval
+    return f"{advantage.mean:{style}} [{low:{style}}, {high:{style}}]"
+
+
+def markdown(comparison: Comparison) -> str:
+    """The table of each acceleration, how it was measured, and what promask has over the best other."""
+    several = any(row.masks > 1 for row in comparison.scores)
+    parts = []
+    for title, table in method_tables(comparison):
+        if not several:
+            table = Table(table.headings[:-1], [row[:-1] for row in table.rows])
+        parts += [f"### {title}", table.to_markdown()]
+    parts.append(" ".join([*notes(comparison), BOLD, "Seconds are those that one mask took."]))
+    gained = difference_table(comparison)
+    if gained.rows:
+        parts += ["### promask minus the best other", gained.to_markdown(), about_differences(comparison)]
+    return "\n\n".join(parts) + "\n"
+
+
 def latex(comparison: Comparison) -> str:
-    """A row per method, a group of columns per acceleration; metrics of parts are further groups of rows."""
+    """A row per method, a group of columns per acceleration; metrics of classes are further groups of rows."""
     accelerations = comparison.accelerations
     _, first = next(comparison.measure.groups())
     width = 1 + 2 * len(first)
     arrows = {1: r"$\uparrow$", -1: r"$\downarrow$"}
-    names = [rf"\textit{{{about.heading.partition(' (')[0]}}} {arrows[about.sign]}" for about in first.values()]
+    names = [rf"\textit{{{metric.heading.partition(' (')[0]}}} {arrows[metric.sign]}" for metric in first.values()]
     headings = [r"$\alpha$", *(rf"\multicolumn{{2}}{{c}}{{{name}}}" for name in names)]
     groups = [rf"\multicolumn{{{width}}}{{c}}{{\textbf{{\texttt{{{factor(a)}}}}}}}" for a in accelerations]
     ends = [1 + width * place for place in range(1 + len(accelerations))]
@@ -139,9 +243,10 @@ def latex(comparison: Comparison) -> str:
     body: list[str] = []
     for group, metrics in comparison.measure.groups():
         if group:
-            body += [r"\midrule", _latex_row([rf"\multicolumn{{{ends[-1]}}}{{l}}{{\textit{{{escaped(group)}}}}}"])]
-        body += map(_latex_row, _body(comparison, metrics))
-    note = escaped(" ".join([*notes(comparison), BOLD]))
+            title = rf"\multicolumn{{{ends[-1]}}}{{l}}{{\textit{{{escape_latex(group)}}}}}"
+            body += [r"\midrule", _latex_row([title])]
+        body += _wide_table(comparison, metrics).to_latex()
+    note = escape_latex(" ".join([*notes(comparison), BOLD]))
     return "\n".join(
         [
             r"% \usepackage{booktabs} for the rules, \usepackage{graphicx} for \resizebox",
@@ -165,70 +270,19 @@ def latex(comparison: Comparison) -> str:
     )
 
 
-def _body(comparison: Comparison, metrics: Mapping[str, Metric]) -> Iterator[list[str]]:
-    """The rows of one group of metrics; empty where a method was not asked for an acceleration."""
+def _wide_table(comparison: Comparison, metrics: Mapping[str, Metric]) -> Table:
+    """A row per method with all accelerations; empty where a method was not asked for one."""
     first = [comparison.full.method] if comparison.full else []
-    found: dict[str, dict[float, list[str]]] = {method: {} for method in (*first, *comparison.methods)}
+    found: dict[str, dict[float, list[TableCell | str]]] = {name: {} for name in (*first, *comparison.methods)}
     for acceleration in comparison.accelerations:
-        for row, entries in rows_with_full(comparison, acceleration, metrics):
-            found[row.method][acceleration] = [achieved(row), *map(_latex_entry, entries.values())]
-    empty = ["", *["&"] * len(metrics)]
-    for method, cells in found.items():
-        yield [escaped(method), *(cell for x in comparison.accelerations for cell in cells.get(x, empty))]
-
-
-def escaped(text: str) -> str:
-    """Text in which nothing is special to LaTeX.
-
-    >>> escaped("50%_of")
-    '50\\\\%\\\\_of'
-    """
-    return text.translate(SPECIAL)
-
-
-def _latex_entry(entry: Entry) -> str:
-    """Two columns, so that means stand below each other."""
-    mean, spread = escaped(entry.mean), escaped(entry.spread)
-    mean = rf"\textbf{{{mean}}}" if entry.best else mean
-    return rf"{mean} & {{\scriptsize\,$\pm$\,{spread}}}" if entry.spread else f"{mean} &"
-
-
-def _latex_row(cells: Iterable[str]) -> str:
-    return rf"{' & '.join(cells)} \\"
-
-
-BOLD = "The best mean is bold."
-
-
-def markdown(comparison: Comparison) -> str:
-    """The table of each acceleration, how it was measured, and what promask has over the best other."""
-    several = any(row.masks > 1 for row in comparison.scores)
-    metrics = comparison.measure.metrics
-    parts = []
-    for group, of_group in comparison.measure.groups():
-        names = [about.heading for about in of_group.values()]
-        headings = ["method", "achieved acceleration", *names, "seconds", *["masks"] * several]
-        for acceleration in comparison.accelerations:
-            lines = [
-                [row.method, achieved(row), *map(_bold, entries.values()), seconds(row), *[masks(row)] * several]
-                for row, entries in rows_with_full(comparison, acceleration, of_group)
-            ]
-            parts += [f"### {heading(acceleration, group)}", _markdown_table(headings, lines, left=1)]
-    parts.append(" ".join([*notes(comparison), BOLD, "Seconds are those that one mask took."]))
-    gained = [
-        [
-            factor(each.acceleration),
-            each.method,
-            metrics[each.metric].title,
-            each.other,
-            difference(each, metrics),
-        ]
-        for each in advantages(comparison)
+        for row, cells in rows_with_full(comparison, acceleration, metrics):
+            found[row.method][acceleration] = [f"{np.mean(row.achieved):.4g}", *cells]
+    empty: list[TableCell | str] = ["", *[TableCell("")] * len(metrics)]
+    rows = [
+        [method, *(cell for x in comparison.accelerations for cell in cells.get(x, empty))]
+        for method, cells in found.items()
     ]
-    if gained:
-        table = _markdown_table(["acceleration", "row", "metric", "best other", "difference"], gained, left=4)
-        parts += ["### promask minus the best other", table, about_differences(comparison)]
-    return "\n\n".join(parts) + "\n"
+    return Table([], rows)
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
@@ -237,15 +291,10 @@ def notes(comparison: Comparison) -> Iterator[str]:
     yield f"Measured on {comparison.data}: {comparison.measured_on}."
     if any(row.masks > 1 for row in comparison.scores):
         yield "± is the standard deviation over the masks of several seeds."
-    yield from _about_plain_masks(comparison)
-
-
-def _about_plain_masks(comparison: Comparison) -> Iterator[str]:
-    """Where learning ended with a mask that needs none."""
-    for method in comparison.methods:
+    for method in comparison.methods:  # where learning ended with a reference mask
         places: dict[str, list[str]] = {}
         for row in comparison.scores:
-            for name in dict.fromkeys(filter(None, row.plain)) if row.method == method else ():
+            for name in dict.fromkeys(filter(None, row.references)) if row.method == method else ():
                 places.setdefault(name, []).append(factor(row.acceleration))
         for name, accelerations in places.items():
             yield f"{method} ended with the mask of {name} at {', '.join(accelerations)}."
@@ -253,39 +302,21 @@ def _about_plain_masks(comparison: Comparison) -> Iterator[str]:
 
 def about_differences(comparison: Comparison) -> str:
     """What the table of differences holds."""
-    noun = comparison.measure.of
-    count, subjects = len(comparison.subjects), len(set(comparison.subjects))
+    noun, values, subjects = comparison.measure.of, len(comparison.subjects), len(set(comparison.subjects))
     drawn = f"{subjects} subjects" if are_enough(comparison.subjects) else f"{noun}s as if they were independent"
     interval = (
         f" In brackets: the {LEVEL:.0%} interval of the mean difference of these masks, paired by {noun}, from "
         f"{RESAMPLES} bootstrap resamples of the {drawn}."
-        if count >= FEWEST
-        else f" From {count} {noun}{'s' * (count > 1)}, no interval can be told."
+        if values >= FEWEST
+        else f" From {count(values, noun)}, no interval can be told."
     )
     best = "The best other is the best of the methods with as many free axes or fewer."
-    less = [about.heading for about in comparison.measure.own.values() if about.sign < 0]
+    less = [metric.heading for metric in comparison.measure.own.values() if metric.sign < 0]
     return f"{best}{interval}{''.join(f' Of {name}, less is better.' for name in less)}"
-
-
-def _bold(entry: Entry) -> str:
-    return str(Entry(f"**{entry.mean}**", entry.spread)) if entry.best else str(entry)
-
-
-def _markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]], left: int) -> str:
-    """The first columns flush left, the others flush right."""
-    alignment = ["---"] * left + ["---:"] * (len(headings) - left)
-    table = [headings, alignment, *([cell.replace("|", "\\|") for cell in line] for line in lines)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in table)
-
-
-def summary_csv(comparison: Comparison) -> str:
-    """One line per method and acceleration, in full precision; empty where a metric is not defined."""
-    return _csv(records(comparison))
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
     """The rows of all tables: means and standard deviations by name, None where there is none."""
-    metrics = comparison.measure.metrics
     return [
         {
             "data": comparison.data,
@@ -294,7 +325,14 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
             "acceleration": row.acceleration,
             "achieved": float(np.mean(row.achieved)),
             "masks": row.masks if row.seconds else 0,
-            **{name: value for metric in metrics for name, value in _mean_and_deviation(row, metric)},
+            **{
+                name: value
+                for metric in comparison.measure.metrics
+                for name, value in (
+                    (metric, _finite(row.mean(metric))),
+                    (f"{metric}_std", _finite(row.spread(metric)) if row.masks > 1 else None),
+                )
+            },
             "seconds": float(np.mean(row.seconds)) if row.seconds else None,
         }
         for row in (*([comparison.full] if comparison.full else []), *comparison.scores)
@@ -317,14 +355,19 @@ def differences(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
+def summary_csv(comparison: Comparison) -> str:
+    """One line per method and acceleration, in full precision; empty where a metric is not defined."""
+    return _of_records(records(comparison)).to_csv()
+
+
 def differences_csv(comparison: Comparison) -> str:
     """One line per row of promask, acceleration and metric."""
-    return _csv(differences(comparison))
+    return _of_records(differences(comparison)).to_csv()
 
 
 def masks_csv(comparison: Comparison) -> str:
     """One line per mask, numbered from 0."""
-    return _csv(
+    lines = [
         {
             "data": comparison.data,
             "convention": comparison.measure.name,
@@ -337,24 +380,14 @@ def masks_csv(comparison: Comparison) -> str:
         }
         for row in comparison.scores
         for mask in range(row.masks)
-    )
+    ]
+    return _of_records(lines).to_csv()
 
 
-def _mean_and_deviation(row: Scores, metric: str) -> Iterator[tuple[str, float | None]]:
-    yield metric, _finite(row.mean(metric))
-    yield f"{metric}_std", _finite(row.spread(metric)) if row.masks > 1 else None
+def _of_records(lines: Sequence[Mapping[str, Any]]) -> Table:
+    headings = list(lines[0]) if lines else []
+    return Table(headings, [[TableCell("", value) for value in line.values()] for line in lines])
 
 
 def _finite(value: SupportsFloat) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _csv(lines: Iterable[Mapping[str, Any]]) -> str:
-    lines = list(lines)
-    if not lines:
-        return ""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, lines[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()

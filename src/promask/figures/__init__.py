@@ -4,7 +4,7 @@ They are numbered in the paper: 1 `film`, 2 `histograms`, 3 `curves`, 4 `probabi
 8 `reconstructions`, 10 `contours`.
 """
 
-from promask.evaluation.held_out import held_out
+from promask.evaluation.evaluate import held_out
 from promask.figures.contours import contour_figure as contours
 from promask.figures.images import reconstructions
 from promask.figures.layout import save_as_both as save

@@ -1,9 +1,4 @@
-"""A comparison as figures, each a function that returns a matplotlib figure.
-
-What the network of a comparison finds with each mask, as contours (the paper's Figure 10).
-
-The picture of a run's stability: images above, k-space below (cf. the paper's Figures 5 to 7).
-"""
+"""Figures of a comparison and of a run's stability, each a function that returns a matplotlib figure."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,15 +7,25 @@ import numpy as np
 import torch
 
 from promask.evaluation.cells import Comparison, Scores
-from promask.evaluation.evaluate import achieved_acceleration, full_images
-from promask.evaluation.measures import Metric
+from promask.evaluation.conventions import Metric, unit_noun
+from promask.evaluation.evaluate import full_images, reconstruct_one
 from promask.evaluation.stability import Stability
 from promask.evaluation.tables import factor
-from promask.figures.contours import Outlined, outline_grid, outlined
-from promask.figures.images import reconstructed
-from promask.figures.layout import GAP, MAGNITUDE, MASK, Grid, height_for, in_decibels, padding_of, picture, white
+from promask.figures.contours import SegmentedSlice, contour_grid_of, segment_slice
+from promask.figures.images import quality_caption
+from promask.figures.layout import (
+    GAP,
+    MAGNITUDE,
+    Grid,
+    add_colour_bar,
+    grey_window,
+    height_for,
+    hide_spines,
+    kspace_in_decibels,
+    padding_of,
+    picture,
+)
 from promask.losses.segmentation import Segmentation
-from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.types import Mask, SampleSet
@@ -30,17 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEARNED_COLOURS = ("#c8102e", "#f28e2b", "#7b2d8b", "#e377c2")
-OTHER_COLOURS = (
-    "#4e79a7",
-    "#59a14f",
-    "#8c6d4f",
-    "#76b7b2",
-    "#9c89b8",
-    "#b0a23c",
-    "#6b6b6b",
-    "#5b8c8a",
-    "#a0cbe8",
-    "#b5b5b5",
+OTHER_COLOURS = tuple(
+    "#4e79a7 #59a14f #8c6d4f #76b7b2 #9c89b8 #b0a23c #6b6b6b #5b8c8a #a0cbe8 #b5b5b5".split()  # noqa: SIM905
 )
 MARKERS = "osD^vP<X>pd"
 FULL_LINE: Mapping[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}
@@ -53,9 +49,9 @@ def quality_over_acceleration(comparison: Comparison) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    told = {name: metric for name, metric in comparison.measure.own.items() if comparison.is_told(name)}
-    groups = list(dict.fromkeys(metric.group for metric in told.values()))
-    rows = [[name for name, metric in told.items() if metric.group == group] for group in groups]
+    defined = {name: metric for name, metric in comparison.measure.own.items() if comparison.is_defined(name)}
+    groups = list(dict.fromkeys(metric.group for metric in defined.values()))
+    rows = [[name for name, metric in defined.items() if metric.group == group] for group in groups]
     columns = max(map(len, rows))
     height = max(3.6 * len(rows), 0.8 + 0.21 * len(comparison.methods))
     figure = Figure(figsize=(3.7 * columns + 1.8, height), layout="constrained")
@@ -63,7 +59,7 @@ def quality_over_acceleration(comparison: Comparison) -> "Figure":
     styles = line_styles(comparison)
     for row, names in zip(grid, rows, strict=True):
         for axes, name in zip(row, names, strict=False):
-            _panel(axes, comparison, name, told[name], styles)
+            _panel(axes, comparison, name, defined[name], styles)
         for axes in row[len(names) :]:
             axes.remove()
     lines = {line.get_label(): line for axes in figure.axes for line in axes.lines}
@@ -129,8 +125,7 @@ def _acceleration_axis(axes: "Axes", accelerations: list[float]) -> None:
     axes.set_xlabel("achieved acceleration")
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    hide_spines(axes)
 
 
 PICTURE = 1.5
@@ -154,9 +149,8 @@ def picture_grid(
     accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
     space, extent = data.shape[1:], data.geometry.extent
     target = full_images(data, range(index, index + 1), recon)[0, 0]
-    kspace = in_decibels(to_kspace(data[index].image[0], space_axes(len(space))))
-    padding = padding_of(space, extent)
-    window: dict[str, Any] = {"cmap": MAGNITUDE, "vmin": 0, "vmax": white(target)}
+    kspace, padding = kspace_in_decibels(data, index), padding_of(space, extent)
+    window = grey_window(target)
     pair = [PICTURE**2 / height_for(PICTURE, shape) for shape in (target.shape, space)]
     rows = 1 + len(masks)
     grid = Grid.of(
@@ -170,10 +164,9 @@ def picture_grid(
         for row, of_method in enumerate(masks.values(), start=1):
             if acceleration in of_method:
                 mask = of_method[acceleration]
-                found = reconstructed(mask, data, index, recon, convention)
-                grid.show(row, column, found.image[0, 0], found.caption("   "), **window)
-                achieved = f"x{achieved_acceleration(mask, extent):.4g}"
-                grid.show(row, column + 1, mask, achieved, padding, cmap=MASK, vmin=0, vmax=1)
+                result = reconstruct_one(mask, data, index, recon, convention)
+                grid.show(row, column, result.image[0, 0], quality_caption(result, "   "), **window)
+                grid.show_mask(row, column + 1, mask, extent)
     for row, method in enumerate(masks, start=1):
         grid.name_row(row, method)
     return grid.figure
@@ -191,11 +184,11 @@ def contour_grid(
     `masks` holds those of each method by acceleration. The Dice is that of this image alone.
     """
     accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
-    full = outlined(task, data, index, None, recon)
-    rows: dict[str, dict[str, Outlined]] = {"fully sampled": {factor(x): full for x in accelerations}}
+    full = segment_slice(task, data, index, None, recon)
+    rows: dict[str, dict[str, SegmentedSlice]] = {"fully sampled": {factor(x): full for x in accelerations}}
     for method, of_method in masks.items():
-        rows[method] = {factor(x): outlined(task, data, index, mask, recon) for x, mask in of_method.items()}
-    return outline_grid(rows, task)
+        rows[method] = {factor(x): segment_slice(task, data, index, mask, recon) for x, mask in of_method.items()}
+    return contour_grid_of(rows, task)
 
 
 def stability_figure(result: Stability) -> "Figure":
@@ -203,32 +196,34 @@ def stability_figure(result: Stability) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    shown, run = result.shown, result.run
-    height, width = shown.target.shape[-2:]
+    example, run = result.example, result.run
+    target = example.mode.target[0, 0]
+    height, width = target.shape[-2:]
     size = 14.5, 1 + 2 * 3.3 * min(max(height / width, 0.5), 1.6)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
     images, kspace = figure.subplots(2, 4)
-    window: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": float(shown.target[0].max())}
-    of_mode, of_random = (f"{value:.2f} dB" for value in shown.psnr)
-    picture(images[0], shown.target[0], "Fully sampled", **window)
-    picture(images[1], shown.of_mode[0], f"With the mode: {of_mode}", **window)
-    picture(images[2], shown.of_random[0], f"With a random mask: {of_random}", **window)
-    _spread(images[3], 100 * shown.pixel_std[0], f"Pixels over {result.draws} random masks", " (% of the maximum)")
+    window: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": float(target.max())}
+    picture(images[0], target, "Fully sampled", **window)
+    picture(images[1], example.mode.image[0, 0], f"With the mode: {example.mode.psnr:.2f} dB", **window)
+    picture(images[2], example.random.image[0, 0], f"With a random mask: {example.random.psnr:.2f} dB", **window)
+    _spread(
+        images[3], 100 * example.pixel_std[0], f"Pixels over {result.draws} random masks", " (% of the maximum)"
+    )
 
     if run.mask.ndim > 2:
         images[0].set_xlabel("the plane through the centre")
 
     distribution = run.distribution
-    units = f"{distribution.budget} of {distribution.pattern.units} units"
+    units = f"{distribution.budget} of {distribution.pattern.units} {unit_noun(distribution.pattern)}"
     picture(kspace[0], distribution.mean(), "Probabilities, from 0 to 1", cmap="viridis", vmin=0, vmax=1)
     picture(kspace[1], run.mask, f"Mode: {units}", cmap="gray", vmin=0, vmax=1)
-    picture(kspace[2], shown.random_mask, f"Random mask: {units}", cmap="gray", vmin=0, vmax=1)
+    picture(kspace[2], example.random_mask, f"Random mask: {units}", cmap="gray", vmin=0, vmax=1)
     if result.agreement is None:
         kspace[3].set_axis_off()
         note = (
             f"The mask of {run.record.reference}:\nnothing to disagree on"
             if run.record.reference
-            else "One member:\nlearn with --members 10\nto see how far they agree"
+            else "One member:\nlearn several\nto see how far they agree"
         )
         kspace[3].text(0.5, 0.5, note, ha="center", va="center", fontsize=11, color="gray")
     else:
@@ -240,7 +235,4 @@ def stability_figure(result: Stability) -> "Figure":
 def _spread(axes: "Axes", values: torch.Tensor, of: str, unit: str) -> None:
     """A map of standard deviations, with its scale; what never varies is dark."""
     picture(axes, values, of, cmap="magma", vmin=0, vmax=float(values.max()) or 1)
-    bar = axes.figure.colorbar(axes.images[0], cax=axes.inset_axes((1.03, 0, 0.04, 1)))
-    bar.set_label(f"standard deviation{unit}", fontsize=9)
-    bar.ax.tick_params(labelsize=8)
-    bar.outline.set_edgecolor("lightgray")
+    add_colour_bar(axes, axes.inset_axes((1.03, 0, 0.04, 1)), f"standard deviation{unit}", 9, 8)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from promask.evaluation.evaluate import outputs, seen
+from promask.evaluation.evaluate import images_with, network_outputs
 from promask.figures.layout import picture, white
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
@@ -35,7 +35,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Outlined:
+class SegmentedSlice:
     """A slice with the regions of each class."""
 
     image: Float[Tensor, "height width"]
@@ -64,10 +64,21 @@ def contour_figure(
     masks: Mapping[str, Mask],
     recon: Reconstruction = ZERO_FILLED,
 ) -> "Figure":
-    """One image, fully sampled and with each of the masks, which have names: contours of truth and prediction."""
+    """One image, fully sampled and with each of the masks: contours of the labels and of what a network finds.
+
+    Args:
+        task: The segmentation network, as a task of `promask.losses`.
+        data: Labelled images, as `held_out` gives them.
+        index: The number of the image.
+        masks: Centred masks (*space), by the names that are written above them.
+        recon: How the image is reconstructed.
+
+    Returns:
+        A matplotlib figure.
+    """
     shown: dict[str, Mask | None] = {"fully sampled": None, **masks}
-    row = {name: outlined(task, data, index, mask, recon) for name, mask in shown.items()}
-    return outline_grid({"": row}, task)
+    row = {name: segment_slice(task, data, index, mask, recon) for name, mask in shown.items()}
+    return contour_grid_of({"": row}, task)
 
 
 def middle_image(task: Segmentation, data: SampleSet) -> int:
@@ -85,30 +96,30 @@ def middle_image(task: Segmentation, data: SampleSet) -> int:
     return min(chosen.nonzero().flatten().tolist(), key=lambda index: abs(index - len(data) // 2))
 
 
-def outlined(
+def segment_slice(
     task: Segmentation, data: SampleSet, index: int, mask: Mask | None, recon: Reconstruction = ZERO_FILLED
-) -> Outlined:
+) -> SegmentedSlice:
     """The first channel of an image, what is there, and what the network finds; of a volume, the fullest plane."""
     assert task.classes is not None
-    images = seen(mask, data, range(index, index + 1), recon)
+    images = images_with(mask, data, range(index, index + 1), recon)
     labels = data.geometry.crop(task.classes.label(data[index]))[None]
-    logits = outputs(task, images)
+    logits = network_outputs(task, images)
     image = images[0, 0]
     truth, found = task.classes.regions(labels)[0], task.classes.predicted(logits)[0]
     while image.ndim > 2:
         plane = int(truth.flatten(2).sum((0, 2)).argmax())
         image, truth, found = image[plane], truth[:, plane], found[:, plane]
-    return Outlined(image, truth, found, overlap_of(logits, labels, task.classes).dice[0])
+    return SegmentedSlice(image, truth, found, overlap_of(logits, labels, task.classes).dice[0])
 
 
-def outline_grid(rows: Mapping[str, Mapping[str, Outlined]], task: Segmentation) -> "Figure":
+def contour_grid_of(rows: Mapping[str, Mapping[str, SegmentedSlice]], task: Segmentation) -> "Figure":
     """Pictures by the name of their row and of their column, all of one slice, cropped around what is there."""
     from matplotlib.figure import Figure
 
     assert task.classes is not None
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
     shown = next(iter(next(iter(rows.values())).values()))
-    part = around(shown.truth)
+    part = box_around(shown.truth)
     brightest = white(shown.image[part])
     width = max(SIDE + len(columns) * (PICTURE + GAP), SIDE + 2 * PICTURE)
     legend = _legend_lines(task.classes.names, width)
@@ -128,7 +139,7 @@ def outline_grid(rows: Mapping[str, Mapping[str, Outlined]], task: Segmentation)
     return figure
 
 
-def around(truth: Bool[Tensor, "class height width"]) -> tuple[slice, slice]:
+def box_around(truth: Bool[Tensor, "class height width"]) -> tuple[slice, slice]:
     """A square around all classes, with a margin; the whole image if there are none."""
     height, width = truth.shape[1:]
     places = truth.any(0).nonzero()
@@ -144,10 +155,10 @@ def around(truth: Bool[Tensor, "class height width"]) -> tuple[slice, slice]:
     return slice(starts[0], starts[0] + side), slice(starts[1], starts[1] + side)
 
 
-def _show(axes: "Axes", outlined: Outlined, part: tuple[slice, slice], brightest: float) -> None:
-    picture(axes, outlined.image[part], "", cmap="gray", vmin=0, vmax=brightest, interpolation="bilinear")
-    axes.set_xlabel(outlined.caption, fontsize=8, labelpad=3, color="0.2")
-    for place, (truth, found) in enumerate(zip(outlined.truth, outlined.found, strict=True)):
+def _show(axes: "Axes", slice_: SegmentedSlice, part: tuple[slice, slice], brightest: float) -> None:
+    picture(axes, slice_.image[part], "", cmap="gray", vmin=0, vmax=brightest, interpolation="bilinear")
+    axes.set_xlabel(slice_.caption, fontsize=8, labelpad=3, color="0.2")
+    for place, (truth, found) in enumerate(zip(slice_.truth, slice_.found, strict=True)):
         _outline(axes, found[part], colors=COLOURS[place % len(COLOURS)], linewidths=1.3)
         drawn = _outline(axes, truth[part], **{f"{name}s": value for name, value in TRUTH.items()})
         if drawn is not None:

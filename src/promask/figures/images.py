@@ -1,9 +1,4 @@
-"""The masks that a figure compares, by the words of a user: runs, files, and baselines made for the data.
-
-What is written below a reconstruction: how good it is.
-
-One image reconstructed with several masks, as in Figure 8 of the paper.
-"""
+"""One image reconstructed with several masks, as in Figure 8 of the paper: runs, mask files and baselines."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,62 +15,65 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import load, read_part
 from promask.errors import InputError
-from promask.evaluation.conventions import Measured, find_convention
-from promask.evaluation.evaluate import achieved_acceleration, check_mask, reconstruct
-from promask.evaluation.held_out import check_index, read, search_network
+from promask.evaluation.evaluate import (
+    NetworkLike,
+    ReconstructedImage,
+    check_mask,
+    read_for_run,
+    reconstruct_one,
+    search_network,
+)
 from promask.export import read_mask
 from promask.export.mask_file import ExportedMask
 from promask.figures.layout import (
     BRIGHTEST,
     ERROR,
     MAGNITUDE,
-    MASK,
     Box,
     Grid,
     check_box,
+    grey_window,
     height_for,
-    in_decibels,
+    kspace_in_decibels,
     most_detail,
     padding_of,
     plane,
-    white,
     width_of,
 )
 from promask.learning.run import Run
-from promask.operators.fourier import space_axes, to_kspace
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import FREE_AXES, Pattern
-from promask.types import AnyArray, Mask, SampleSet, Targets
+from promask.types import AnyArray, Mask, SampleSet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """A word: a run, a mask from a file, or the name of a baseline, perhaps with a pattern: `energy:1d`."""
+class MaskSource:
+    """Where a mask comes from: a run, a file, or a baseline, perhaps with a pattern: `energy:1d`."""
 
     name: str
     word: str
     what: Run | ExportedMask | str
 
     @staticmethod
-    def parse(text: str) -> "Entrant":
+    def parse(text: str) -> "MaskSource":
         """From a folder, a file or a baseline, perhaps with a name: `ours=runs/brain`.
 
-        >>> Entrant.parse("lines=energy:1d")
-        Entrant(name='lines', word='energy:1d', what='energy:1d')
+        >>> MaskSource.parse("lines=energy:1d")
+        MaskSource(name='lines', word='energy:1d', what='energy:1d')
         """
         given, equals, word = text.partition("=")
         if not equals or Path(text).exists():
             given, word = "", text
         place = Path(word)
         if (place / "run.json").is_file():
-            return Entrant(given or place.resolve().name, word, Run.load(place))
+            return MaskSource(given or place.resolve().name, word, Run.load(place))
         if place.is_file() or place.suffix:
-            return Entrant(given or place.stem, word, read_mask(place))
+            return MaskSource(given or place.stem, word, read_mask(place))
         baseline, colon, pattern = word.partition(":")
         if baseline not in BASELINES:
             raise InputError(
@@ -83,11 +81,11 @@ class Entrant:
             )
         if colon and pattern not in FREE_AXES:
             raise InputError(f"Unknown pattern {pattern!r} of {baseline}: choose one of {', '.join(FREE_AXES)}.")
-        return Entrant(given or word, word, word)
+        return MaskSource(given or word, word, word)
 
 
 @dataclass(frozen=True)
-class Entered:
+class MasksAndImages:
     """Masks by name, the images that they are shown on, and how these are reconstructed."""
 
     masks: dict[str, Mask]
@@ -95,72 +93,72 @@ class Entered:
     recon: Reconstruction
 
 
-def entered(
-    entrants: Sequence[Entrant],
+def load_masks(
+    sources: Sequence[MaskSource],
     data: str | None = None,
-    accel: float | None = None,
+    acceleration: float | None = None,
     recon: str | None = None,
     seed: int = 0,
     part: str | None = None,
     on_file: OnFile | None = None,
     **reading: Any,
-) -> Entered:
+) -> MasksAndImages:
     """The masks, and images that the first run did not see.
 
     Baselines are made from the other part of the data, for the acceleration of the first run or file unless one is
     given. Their pattern and their centre are those of the first run, as far as they can be. The reconstruction is
     that of the first run without a choice.
     """
-    first = next((each.what for each in entrants if isinstance(each.what, Run)), None)
+    first = next((each.what for each in sources if isinstance(each.what, Run)), None)
     by = ZERO_FILLED if first is None else first.reconstruction()
     by = by if recon is None else make_reconstruction(recon)
     if first is not None:
-        whole, part = read(first, data, part, reading)
+        whole, part = read_for_run(first, data, part, reading)
     elif data is None:
         raise InputError(
-            "There is no run among the masks that would say which images to show: choose with --data."
+            "There is no run among the masks that would say which images to show: choose them with `data`."
         )
     else:
-        volumes = any(isinstance(each.what, ExportedMask) and each.what.mask.ndim == 3 for each in entrants)
+        volumes = any(isinstance(each.what, ExportedMask) and each.what.mask.ndim == 3 for each in sources)
         whole = load(data, Reading(**{"volumes": volumes, **reading}))
     _, images, part = read_part(whole, part=part, default="test", recon=by, on_file=on_file)
     learning = images
-    if any(isinstance(each.what, str) for each in entrants):
-        _, learning, _ = read_part(whole, part=OTHER_PART[part], recon=by, on_file=on_file)
+    if any(isinstance(each.what, str) for each in sources):
+        learning = read_part(whole, part=OTHER_PART[part], recon=by, on_file=on_file).samples
     centre = None if first is None else first.config.centre or None
     masks = {}
-    for name, each in zip(names(entrants), entrants, strict=True):
+    for name, each in zip(unique_names(sources), sources, strict=True):
         if isinstance(each.what, str):
             baseline, units = each.what.partition(":")[0], _pattern(each.what, learning, first)
-            wanted = accel or _acceleration(entrants)
+            wanted = acceleration or _acceleration(sources)
             mask = baseline_mask(baseline, learning, units, wanted, seed, centre, recon=by)
         else:
             mask = each.what.mask
         masks[name] = check_mask(mask, whole)
-    return Entered(masks, images, by)
+    return MasksAndImages(masks, images, by)
 
 
-def names(entrants: Sequence[Entrant]) -> list[str]:
+def unique_names(sources: Sequence[MaskSource]) -> list[str]:
     """Names, all different: where they are not, the words that were given, and numbers in the end."""
-    short = [each.name for each in entrants]
+    short = [each.name for each in sources]
     result: list[str] = []
-    for each in entrants:
+    for each in sources:
         name = each.name if short.count(each.name) == 1 else each.word
         number = result.count(name) and sum(known.startswith(name) for known in result) + 1
         result.append(f"{name} ({number})" if number else name)
     return result
 
 
-def network_of(entrants: Sequence[Entrant]) -> Path:
-    """The network that the first run that has one was learned for: beside the run, or where it was then."""
+def network_of(sources: Sequence[MaskSource]) -> NetworkLike:
+    """The network that the first run that has one was learned for: its own, or the file."""
     missing = "no run was learned for one"
-    for each in entrants:
+    for each in sources:
         if isinstance(each.what, Run):
-            found, gone = search_network(each.what, Path(each.word))
+            found, gone = search_network(each.what)
             if found is not None:
                 return found
             missing = f"that of the run {gone}" if gone else missing
-    raise InputError(f"There is no network to find anything with, {missing}: choose one with --network FILE.")
+    raise InputError(f"There is no network to find anything with, {missing}: choose one with `network`.")
 
 
 def _pattern(word: str, data: SampleSet, beside: Run | None) -> Pattern:
@@ -178,39 +176,27 @@ def _pattern(word: str, data: SampleSet, beside: Run | None) -> Pattern:
     return Pattern.named(asked or BASELINES[name].usual, shape, None, extent)
 
 
-def _acceleration(entrants: Sequence[Entrant]) -> float:
-    for each in entrants:
+def _acceleration(sources: Sequence[MaskSource]) -> float:
+    for each in sources:
         if isinstance(each.what, Run):
             return each.what.config.acceleration
         if isinstance(each.what, ExportedMask):
             return each.what.asked or each.what.achieved
-    raise InputError("No run or file says how many units a mask may have: give --accel, such as --accel 8.")
+    raise InputError("No run or file says how many samples a mask may have: give `acceleration`, such as 8.")
 
 
-@dataclass(frozen=True)
-class Reconstructed:
-    """One image with a mask, its fully sampled target, and the quality of this image alone."""
-
-    image: Targets
-    target: Targets
-    psnr: float
-    ssim: float
-    """NaN for images that are too small."""
-
-    def caption(self, separator: str = "\n") -> str:
-        """Both numbers."""
-        psnr = "exact" if math.isinf(self.psnr) else f"{self.psnr:.1f} dB"
-        return psnr if math.isnan(self.ssim) else f"{psnr}{separator}SSIM {self.ssim:.3f}"
+def quality_caption(result: ReconstructedImage, separator: str = "\n") -> str:
+    """PSNR and SSIM of one image."""
+    psnr = "exact" if math.isinf(result.psnr) else f"{result.psnr:.1f} dB"
+    return psnr if math.isnan(result.ssim) else f"{psnr}{separator}SSIM {result.ssim:.3f}"
 
 
-def reconstructed(
-    mask: Mask, data: SampleSet, index: int, recon: Reconstruction = ZERO_FILLED, convention: str = "paper"
-) -> Reconstructed:
-    """Reconstruct one image of a data set, and measure it as `evaluate` would."""
-    image, target = reconstruct(mask, data, range(index, index + 1), recon)
-    alone = Measured([range(1)], ["shown"], targets=lambda _: target, pairs=lambda _: (image, target))
-    quality = find_convention(convention).measure(alone)
-    return Reconstructed(image, target, quality.psnr[0], quality.ssim[0])
+def check_index(index: int | None, data: SampleSet) -> int:
+    """The number of an image to show, by default the middle one; refused if it is not there."""
+    index = len(data) // 2 if index is None else index
+    if not 0 <= index < len(data):
+        raise InputError(f"{data.name} has images 0 to {len(data) - 1} to show, but number {index} was asked for.")
+    return index
 
 
 FACTORS = (1, 2, 5, 10, 20, 50, 100)
@@ -226,20 +212,28 @@ def reconstructions(
     recon: Reconstruction = ZERO_FILLED,
     zoom: Box | None = None,
 ) -> "Figure":
-    """One image with each of the masks, which have names: image, zoom, error and mask below each other.
+    """One image with each of the masks: image, zoom, error and mask below each other.
 
-    The zoom is by default where the fully sampled image has most detail. The window of the errors is that of the
-    images divided by a factor, the same for all masks, which is written beside them.
+    The window of the errors is that of the images divided by a factor, the same for all masks, which is written
+    beside them.
+
+    Args:
+        masks: Centred masks (*space), by the names that are written above them.
+        data: Images, as `held_out` gives them.
+        index: The number of the image; None: the middle one.
+        recon: How the image is reconstructed.
+        zoom: Rows and columns that are shown larger; None: where the fully sampled image has most detail.
+
+    Returns:
+        A matplotlib figure.
     """
-    index = check_index(len(data) // 2 if index is None else index, data)
+    index = check_index(index, data)
     masks = {name: check_mask(mask, data) for name, mask in masks.items()}
-    found = {name: reconstructed(mask, data, index, recon) for name, mask in masks.items()}
+    found = {name: reconstruct_one(mask, data, index, recon) for name, mask in masks.items()}
     target = _first(next(iter(found.values())).target)
     box = most_detail(target) if zoom is None else check_box(zoom, target)
-    brightest, highest = white(target), float(target.max())
-    window: dict[str, Any] = {"cmap": MAGNITUDE, "vmin": 0, "vmax": brightest}
-    extent, shape = data.geometry.extent, data.shape[1:]
-    padding = padding_of(shape, extent)
+    window, highest = grey_window(target), float(target.max())
+    extent, shape, brightest = data.geometry.extent, data.shape[1:], window["vmax"]
     factor = error_factor(list(found.values()), brightest)
 
     columns = 1 + len(masks)
@@ -252,27 +246,26 @@ def reconstructions(
     grid.name_column(0, "fully sampled")
     _boxed(grid.show(0, 0, target, **window), box)
     grid.show(1, 0, closer, **window)
-    kspace = in_decibels(to_kspace(data[index].image[0], space_axes(len(shape))))
-    grid.show(3, 0, kspace, "its k-space (log)", padding, cmap=MAGNITUDE)
+    padding = padding_of(shape, extent)
+    grid.show(3, 0, kspace_in_decibels(data, index), "its k-space (log)", padding, cmap=MAGNITUDE)
     for column, (name, mask) in enumerate(masks.items(), start=1):
         image = _first(found[name].image)
         grid.name_column(column, name)
-        _boxed(grid.show(0, column, image, found[name].caption(), **window), box)
+        _boxed(grid.show(0, column, image, quality_caption(found[name]), **window), box)
         grid.show(1, column, image[box], **window)
         error = 100 * (image - target).abs() / highest
         of_errors: dict[str, Any] = {"cmap": ERROR, "vmin": 0, "vmax": 100 * brightest / factor / highest}
         last = grid.show(2, column, error, **of_errors)
-        achieved = f"x{achieved_acceleration(mask, extent):.4g}"
-        grid.show(3, column, mask, achieved, padding, cmap=MASK, vmin=0, vmax=1)
+        grid.show_mask(3, column, mask, extent)
     grid.bar(last, 2, 0, "error\n(% of maximum)", mirrored=True)
     return grid.figure
 
 
-def error_factor(found: Sequence[Reconstructed], brightest: float) -> int:
+def error_factor(found: Sequence[ReconstructedImage], brightest: float) -> int:
     """The largest factor at which nearly all errors are within the window of the images."""
     errors = torch.stack([(_first(each.image) - _first(each.target)).abs() for each in found])
-    seen = float(np.quantile(errors.numpy(), BRIGHTEST))
-    return max(factor for factor in FACTORS if factor == 1 or factor * seen <= brightest)
+    largest = float(np.quantile(errors.numpy(), BRIGHTEST))
+    return max(factor for factor in FACTORS if factor == 1 or factor * largest <= brightest)
 
 
 def _first(images: AnyArray) -> AnyArray:

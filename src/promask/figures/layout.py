@@ -1,12 +1,6 @@
-"""How an array is shown, the same in all figures.
+"""What all figures share: how arrays are shown, grids of pictures with names and colour bars, and files.
 
-Pictures in rows and columns, with names, captions and colour bars: a figure to be printed.
-
-Dollars in a text are dollars, not mathematics: names come from users.
-
-From a figure to files, which are the same bytes for the same figure.
-
-The part of an image that is looked at closely.
+Dollars in a text are dollars, not mathematics: names come from users. The same figure gives the same bytes.
 """
 
 from collections.abc import Sequence
@@ -21,8 +15,10 @@ from torch import Tensor
 
 from promask.data.atomic import check_writable, replace_file
 from promask.errors import InputError
+from promask.evaluation.evaluate import achieved_acceleration
+from promask.operators.fourier import space_axes, to_kspace
 from promask.sampling.pattern import Pattern
-from promask.types import AnyArray, Mask
+from promask.types import AnyArray, Mask, SampleSet, Units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,10 +83,21 @@ def padding_of(shape: Sequence[int], extent: Sequence[tuple[int, int]]) -> Mask:
     return Pattern(tuple(shape), tuple(range(len(shape))), tuple(extent)).padding()
 
 
-def in_decibels(kspace: AnyArray) -> AnyArray:
-    """Magnitudes of k-space on a logarithmic scale, from 0 for the largest, and no less than -100."""
-    magnitudes = kspace.abs()
+def grey_window(image: AnyArray) -> dict[str, Any]:
+    """The style that shows an image, and others like it, in grey."""
+    return {"cmap": MAGNITUDE, "vmin": 0, "vmax": white(image)}
+
+
+def kspace_in_decibels(data: SampleSet, index: int) -> AnyArray:
+    """The k-space of an image on a logarithmic scale, from 0 for the largest magnitude, and no less than -100."""
+    magnitudes = to_kspace(data[index].image[0], space_axes(len(data.shape) - 1)).abs()
     return 20 * torch.log10((magnitudes / magnitudes.max()).clamp_min(1e-5))
+
+
+def hide_spines(axes: "Axes") -> None:
+    """Without the lines above and right of a plot."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
 
 
 PAGE = 7.2
@@ -160,6 +167,18 @@ class Grid:
         axes.set_xlabel(caption, fontsize=TEXT, labelpad=2, color="0.15", linespacing=1.15, parse_math=False)
         return axes
 
+    def show_units(
+        self, row: int, column: int, values: Units, pattern: Pattern, caption: str = "", **style: Any
+    ) -> "Axes":
+        """Values of the units of a pattern, on k-space; padding is grey."""
+        padding = pattern.expand(pattern.padding())
+        return self.show(row, column, pattern.expand(values), caption, padding, **{"vmin": 0, **style})
+
+    def show_mask(self, row: int, column: int, mask: Mask, extent: Sequence[tuple[int, int]]) -> None:
+        """A mask, with the acceleration that it achieves."""
+        achieved = f"x{achieved_acceleration(mask, extent):.4g}"
+        self.show(row, column, mask, achieved, padding_of(mask.shape, extent), cmap=MASK, vmin=0, vmax=1)
+
     def name_column(self, column: int, text: str, span: int = 1) -> None:
         """A name above a column, or above several of them."""
         left, top = self._corner(0, column)
@@ -192,10 +211,8 @@ class Grid:
 
     def _bar(self, of: "Axes", left: float, top: float, height: float, label: str, mirrored: bool = False) -> None:
         axes = self._axes(left, top - INSET, BAR, height - 2 * INSET)  # numbers at its ends reach beyond it
-        bar = self.figure.colorbar(of.images[0], cax=axes)
-        bar.ax.tick_params(labelsize=TEXT, length=2, pad=2)
-        bar.outline.set_edgecolor("lightgray")
-        bar.set_label(label, fontsize=TEXT, labelpad=3, parse_math=False)
+        bar = add_colour_bar(of, axes, label, TEXT, TEXT, labelpad=3, parse_math=False)
+        bar.ax.tick_params(length=2, pad=2)
         if mirrored:
             bar.ax.yaxis.set_ticks_position("left")
             bar.ax.yaxis.set_label_position("left")
@@ -216,6 +233,15 @@ class Grid:
         left = SIDE + sum(self.widths[:column]) + sum(self.gaps[:column])
         above = sum(self.heights[:row]) + sum(_below(number) for number in self.lines[:row])
         return left, self.figure.get_size_inches()[1] - TOP - above
+
+
+def add_colour_bar(of: "Axes", axes: "Axes", label: str, size: float, tick_size: float, **style: Any) -> Any:
+    """The colours of a picture on axes of their own."""
+    bar = of.figure.colorbar(of.images[0], cax=axes)
+    bar.set_label(label, fontsize=size, **style)
+    bar.ax.tick_params(labelsize=tick_size)
+    bar.outline.set_edgecolor("lightgray")
+    return bar
 
 
 def _below(lines: int) -> float:
@@ -247,7 +273,16 @@ def figure_files(out: Path) -> tuple[Path, Path]:
 
 
 def save_as_both(figure: "Figure", out: Path, resolution: int = RESOLUTION) -> tuple[Path, Path]:
-    """Write a figure as PNG and as SVG, and tell where."""
+    """Write a figure as PNG and as SVG.
+
+    Args:
+        figure: A figure of this package, or another one of matplotlib.
+        out: The name of the files, with an ending or without.
+        resolution: Dots per inch of the PNG, and of the pictures in the SVG.
+
+    Returns:
+        The paths of the PNG and of the SVG.
+    """
     from matplotlib import rc_context
 
     files = figure_files(out)

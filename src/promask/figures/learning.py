@@ -1,13 +1,4 @@
-"""The way of a run: its probabilities at a few steps, and the mask that each would give.
-
-Learning as a strip of film, as in Figure 1 of the paper.
-
-How the probabilities spread over the phases of learning, as in Figure 2 of the paper.
-
-Sparsity and quality over the steps of learning, as in Figure 3 of the paper.
-
-The picture of a run: probabilities, mask and learning curves.
-"""
+"""How a run was learned: a strip of film, histograms and curves (Figures 1 to 3 of the paper), and an overview."""
 
 import math
 from collections.abc import Sequence
@@ -18,11 +9,10 @@ import numpy as np
 
 from promask.data.sample_sets import Subset
 from promask.errors import InputError
-from promask.evaluation.evaluate import evaluate
-from promask.evaluation.held_out import check_index, check_shape, held_out
-from promask.figures.images import reconstructed
+from promask.evaluation.conventions import unit_noun
+from promask.evaluation.evaluate import check_shape, evaluate, held_out, reconstruct_one
+from promask.figures.images import check_index, quality_caption
 from promask.figures.layout import (
-    MAGNITUDE,
     MASK,
     NAME,
     PAGE,
@@ -30,9 +20,10 @@ from promask.figures.layout import (
     SPREAD,
     TEXT,
     Grid,
+    grey_window,
     height_for,
+    hide_spines,
     picture,
-    white,
     width_of,
 )
 from promask.learners import describe
@@ -50,8 +41,8 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The first member after a step; step 0 is the start."""
+class TrajectoryStep:
+    """The probabilities of the first member after a step; step 0 is the start."""
 
     step: int
     probabilities: Units
@@ -76,18 +67,19 @@ class Moment:
         return self.pattern.units / self.units
 
 
-def moments(run: Run) -> list[Moment]:
-    """All moments that the run kept, from the start to the end."""
+def trajectory_steps(run: Run) -> list[TrajectoryStep]:
+    """All steps that the run kept the probabilities of, from the start to the end."""
     if run.trajectory is None:
         raise InputError(
-            "The run kept no probabilities on its way (trajectory.npy), as older versions did not, and volumes of "
-            "very many units do not: learn it again."
+            "The run kept no probabilities of its steps (trajectory.npy), as older versions did not, and very "
+            "large volumes do not: learn it again."
         )
-    budgets: Sequence[float] = run.history.budget
-    pattern = run.distribution.pattern
+    budgets, pattern = run.history.budget, run.distribution.pattern
     kept = zip(run.trajectory.steps, run.trajectory.probabilities, strict=True)
     return [
-        Moment(step, theta, pattern, budgets[max(step, 1) - 1])  # the start: within the budget of the first step
+        TrajectoryStep(
+            step, theta, pattern, budgets[max(step, 1) - 1]
+        )  # the start: within the budget of the first step
         for step, theta in kept
     ]
 
@@ -115,11 +107,11 @@ def phases(run: Run) -> dict[str, tuple[float, float]]:
     }
 
 
-def told_of(run: Run) -> str:
-    """What one must know of the moments of a run: whose they are, and whether its mask came from them."""
-    members, plain = run.config.members, run.record.reference
+def trajectory_notes(run: Run) -> str:
+    """What one must know of the steps of a run: whose they are, and whether its mask came from them."""
+    members, reference = run.config.members, run.record.reference
     notes = [f"The first of {members} members."] if members > 1 else []
-    notes += [f"The run ended with the plain mask {plain!r}, which was better."] if plain else []
+    notes += [f"The run ended with the reference mask {reference!r}, which was better."] if reference else []
     return " ".join(notes)
 
 
@@ -133,35 +125,43 @@ def film(
     frames: int = FRAMES,
     recon: Reconstruction | None = None,
 ) -> "Figure":
-    """Moments of the first member, from the start to the end; at the right, the fully sampled image.
+    """Steps of the first member, from the start to the end; at the right, the fully sampled image.
 
-    Above, one image reconstructed with the most probable mask of the moment: of as many units as the probabilities
-    sum to. Below, the probabilities. The image is by default the middle one of those that the run did not see.
+    Above, one image reconstructed with the most probable mask of the step, of as many samples as the probabilities
+    sum to. Below, the probabilities.
+
+    Args:
+        run: The run.
+        data: Images, as `held_out` gives them; None: those that the run was not learned from.
+        index: The number of the image; None: the middle one.
+        frames: Steps to show, at most.
+        recon: How the image is reconstructed; None: as the run was learned for.
+
+    Returns:
+        A matplotlib figure.
     """
-    shown = spread_out(moments(run), max(frames, 2))
+    steps = spread_out(trajectory_steps(run), max(frames, 2))
     recon = recon or run.reconstruction()
     data = held_out(run, recon=recon) if data is None else data
     check_shape(run, data)
-    index = check_index(len(data) // 2 if index is None else index, data)
+    index = check_index(index, data)
     pattern = run.distribution.pattern
-    padding = pattern.expand(pattern.padding())
-    found = [reconstructed(moment.mask, data, index, recon) for moment in shown]
-    target = found[0].target[0, 0]
-    window: dict[str, Any] = {"cmap": MAGNITUDE, "vmin": 0, "vmax": white(target)}
-    width, notes = width_of(len(shown) + 1), told_of(run)
+    results = [reconstruct_one(step.mask, data, index, recon) for step in steps]
+    target = results[0].target[0, 0]
+    window = grey_window(target)
+    width, notes = width_of(len(steps) + 1), trajectory_notes(run)
     heights = [height_for(width, target.shape), height_for(width, pattern.shape)]
-    grid = Grid.of([width] * (len(shown) + 1), heights, lines=[2, 2], notes=1 if notes else 0)
-    for column, (moment, result) in enumerate(zip(shown, found, strict=True)):
-        grid.name_column(column, f"step {moment.step}" if moment.step else "start")
-        grid.show(0, column, result.image[0, 0], result.caption(), **window)
-        budget = f"{moment.units} units\nx{moment.acceleration:.4g}"
-        theta = pattern.expand(moment.probabilities)
-        last = grid.show(1, column, theta, budget, padding, cmap=PROBABILITY, vmin=0, vmax=1)
+    grid = Grid.of([width] * (len(steps) + 1), heights, lines=[2, 2], notes=1 if notes else 0)
+    for column, (step, result) in enumerate(zip(steps, results, strict=True)):
+        grid.name_column(column, f"step {step.step}" if step.step else "start")
+        grid.show(0, column, result.image[0, 0], quality_caption(result), **window)
+        caption = f"{step.units} {unit_noun(pattern)}\nx{step.acceleration:.4g}"
+        last = grid.show_units(1, column, step.probabilities, pattern, caption, cmap=PROBABILITY, vmax=1)
     grid.name_row(0, "reconstruction")
     grid.name_row(1, "probabilities")
-    grid.name_column(len(shown), "fully sampled")
-    grid.show(0, len(shown), target, **window)
-    grid.bar(last, 1, len(shown), "probability")
+    grid.name_column(len(steps), "fully sampled")
+    grid.show(0, len(steps), target, **window)
+    grid.bar(last, 1, len(steps), "probability")
     grid.note(notes)
     return grid.figure
 
@@ -174,49 +174,54 @@ DECIDED = 0.01
 def histograms(run: Run) -> "Figure":
     """Histograms of the probabilities of the first member: start, exploration, middle of annealing, end.
 
-    Counts are on a logarithmic scale; padding is not counted. Where nothing is annealed, the moments are at equal
+    Counts are on a logarithmic scale; padding is not counted. Where nothing is annealed, the steps are at equal
     distances.
+
+    Args:
+        run: The run.
+
+    Returns:
+        A matplotlib figure.
     """
     from matplotlib.figure import Figure
 
-    shown, notes = phases_shown(run), told_of(run)
+    steps, notes = steps_of_phases(run), trajectory_notes(run)
     size = (PAGE, 1.9 + (0.15 if notes else 0))
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(1, len(shown), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, (title, moment) in zip(grid, shown, strict=True):
-        theta = moment.probabilities[~moment.pattern.padding()].double().numpy()
+    grid = figure.subplots(1, len(steps), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (title, step) in zip(grid, steps, strict=True):
+        theta = step.probabilities[~step.pattern.padding()].double().numpy()
         axes.hist(theta, bins=BINS, range=(0, 1), log=True, color="0.35", edgecolor="white", linewidth=0.3)
         undecided = np.mean((theta > DECIDED) & (theta < 1 - DECIDED))
         axes.set_title(f"{title}\n{100 * undecided:.3g} % undecided", fontsize=NAME)
         axes.set_xlabel("probability", fontsize=NAME)
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         axes.tick_params(labelsize=TEXT)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    grid[0].set_ylabel("units", fontsize=NAME)
-    grid[0].set_ylim(bottom=0.7)  # a single unit is seen, too
+        hide_spines(axes)
+    grid[0].set_ylabel(unit_noun(run.distribution.pattern), fontsize=NAME)
+    grid[0].set_ylim(bottom=0.7)  # a single one is seen, too
     if notes:
         figure.supxlabel(notes, fontsize=TEXT, color="0.3", x=0.01, ha="left", parse_math=False)
     return figure
 
 
-def phases_shown(run: Run) -> list[tuple[str, Moment]]:
-    """The moments of the histograms, with their names; each moment once."""
-    kept, ends = moments(run), phases(run)
+def steps_of_phases(run: Run) -> list[tuple[str, TrajectoryStep]]:
+    """The steps of the histograms, with their names; each of them once."""
+    kept, ends = trajectory_steps(run), phases(run)
     if ends:
         wanted = {"exploration": ends["exploration"][1], "annealing": sum(ends["constraining"]) / 2}
         named = {name: min(kept, key=lambda each: abs(each.step - step)) for name, step in wanted.items()}
         chosen = [kept[0], *named.values(), kept[-1]]
-        names = {moment.step: f"{name}, step {moment.step}" for name, moment in named.items()}
+        names = {step.step: f"{name}, step {step.step}" for name, step in named.items()}
     else:
         chosen, names = spread_out(kept, 4), {}
     names |= {kept[0].step: "start", kept[-1].step: f"end, step {kept[-1].step}"}
-    unique = {moment.step: moment for moment in chosen}
-    return [(names.get(step, f"step {step}"), unique[step]) for step in sorted(unique)]
+    unique = {step.step: step for step in chosen}
+    return [(names.get(number, f"step {number}"), unique[number]) for number in sorted(unique)]
 
 
 IMAGES, DRAWS = 4, 3
-"""How many images are looked at, and how many random masks at each moment."""
+"""How many images are measured, and how many random masks at each step."""
 
 
 @dataclass(frozen=True)
@@ -238,14 +243,25 @@ def curves(
     seed: int = 0,
     recon: Reconstruction | None = None,
 ) -> "Figure":
-    """Above, the mean SSIM of a few images that the run did not see, at each moment that it kept.
+    """Above, the mean SSIM of a few images at each step that the run kept the probabilities of.
 
     It is that of the most probable mask and of random masks of the first member. Below, the dense rate S/D that
     the probabilities may reach and what they do reach, and the loss of each step.
+
+    Args:
+        run: The run.
+        data: Images, as `held_out` gives them; None: those that the run was not learned from.
+        images: How many of them are measured, at most.
+        draws: Random masks at each step.
+        seed: The same seed gives the same masks.
+        recon: How images are reconstructed; None: as the run was learned for.
+
+    Returns:
+        A matplotlib figure.
     """
     from matplotlib.figure import Figure
 
-    kept = moments(run)
+    kept = trajectory_steps(run)
     recon = recon or run.reconstruction()
     data = held_out(run, recon=recon) if data is None else data
     check_shape(run, data)
@@ -257,22 +273,21 @@ def curves(
     _loss(panels[2], run)
     for axes in panels:
         axes.tick_params(labelsize=TEXT)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        hide_spines(axes)
         for first, _ in list(phases(run).values())[1:]:
             axes.axvline(first, color="0.7", linewidth=0.6, zorder=0)
     for name, ends in phases(run).items():
         place = panels[0].get_xaxis_transform()
         panels[0].text(sum(ends) / 2, 1.03, name, transform=place, ha="center", fontsize=TEXT)
-    note = told_of(run)
+    note = trajectory_notes(run)
     panels[2].set_xlabel(f"step\n{note}" if note else "step", fontsize=NAME, parse_math=False)
     return figure
 
 
 def similarities(
-    kept: Sequence[Moment], data: SampleSet, images: int, draws: int, seed: int, recon: Reconstruction
+    kept: Sequence[TrajectoryStep], data: SampleSet, images: int, draws: int, seed: int, recon: Reconstruction
 ) -> list[Similarity]:
-    """The mean SSIM at each moment, of images at equal distances."""
+    """The mean SSIM at each step, of images at equal distances."""
     chosen = Subset(data, spread_out(range(len(data)), images))
 
     def mean(mask: Mask) -> float:
@@ -282,10 +297,10 @@ def similarities(
         return float(value)
 
     found = []
-    for moment in kept:
-        distribution = MaskDistribution(moment.probabilities, moment.pattern, moment.units)
+    for step in kept:
+        distribution = MaskDistribution(step.probabilities, step.pattern, step.units)
         drawn = distribution.sample(max(draws, 1), seed)[:draws]
-        found.append(Similarity(moment.step, mean(moment.mask), [mean(mask) for mask in drawn if mask.any()]))
+        found.append(Similarity(step.step, mean(step.mask), [mean(mask) for mask in drawn if mask.any()]))
     return found
 
 
@@ -304,13 +319,13 @@ def _quality(axes: "Axes", found: Sequence[Similarity]) -> None:
     _legend(axes)
 
 
-def _sparsity(axes: "Axes", run: Run, kept: Sequence[Moment]) -> None:
+def _sparsity(axes: "Axes", run: Run, kept: Sequence[TrajectoryStep]) -> None:
     units, budgets = run.distribution.pattern.units, np.array(run.history.budget)
     steps = range(1, len(budgets) + 1)
     axes.plot(steps, budgets / units, color="tab:blue", linewidth=1.6, label="allowed, S/D")
-    reached = [float(moment.probabilities.double().sum()) / units for moment in kept]
+    reached = [float(step.probabilities.double().sum()) / units for step in kept]
     style: dict[str, Any] = {"marker": "^", "markersize": 3, "label": "mean probability"}
-    axes.plot([moment.step for moment in kept], reached, ":", color="black", **style)
+    axes.plot([step.step for step in kept], reached, ":", color="black", **style)
     axes.set_ylabel("dense rate", fontsize=NAME)
     axes.set_ylim(0, None)
     _legend(axes)
@@ -337,6 +352,12 @@ def overview(run: Run) -> "Figure":
     """Probabilities, mask and learning curves of a run, and where its members disagree if there are several.
 
     Probabilities that are 0 or 1 only are those of the mask, which is shown alone.
+
+    Args:
+        run: The run.
+
+    Returns:
+        A matplotlib figure.
     """
     from matplotlib.figure import Figure
 
@@ -355,7 +376,7 @@ def overview(run: Run) -> "Figure":
     for axes, (title, (values, colours, most)) in zip(grid, maps.items(), strict=False):
         picture(axes, pattern.expand(values), title, padding, cmap=colours, vmin=0, vmax=most)
         figure.colorbar(axes.images[0], ax=axes)
-    title = f"Mask: {distribution.budget} of {pattern.units} units, x{run.acceleration:.4g}"
+    title = f"Mask: {distribution.budget} of {pattern.units} {unit_noun(pattern)}, x{run.acceleration:.4g}"
     picture(grid[-2], run.mask, title, padding, cmap=MASK, vmin=0, vmax=1)
     notes = ["probabilities are 0 or 1 only"] if decided else []
     notes += ["the plane through the centre"] if run.mask.ndim > 2 else []
@@ -381,4 +402,4 @@ def learning_curves(axes: "Axes", run: Run) -> None:
     of_budget = axes.twinx()
     of_budget.plot(steps, run.history.budget, color="tab:orange", linestyle="--")
     of_budget.set(ylim=(0, None))
-    of_budget.set_ylabel("budget (units, dashed)", color="tab:orange")
+    of_budget.set_ylabel(f"{unit_noun(run.distribution.pattern)} (dashed)", color="tab:orange")

@@ -1,6 +1,6 @@
-"""The report of a run, the evidence that it shows, and the tables of a comparison."""
+"""The report of a run, and the measurements that it shows."""
 
-from promask.report.data import Evidence, OnMask, gather
+from promask.report.measurements import OnMask, RunMeasurements, measure_run
 from promask.report.page import report_page, write_report
 
-__all__ = ["Evidence", "OnMask", "gather", "report_page", "write_report"]
+__all__ = ["OnMask", "RunMeasurements", "measure_run", "report_page", "write_report"]

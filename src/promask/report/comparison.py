@@ -1,17 +1,13 @@
-"""The folder of a comparison: known by its data and conditions, and for one comparison at a time.
-
-The paper's Tables 1 and 2 on anyone's data: methods x accelerations, on images that no mask was made from.
-"""
+"""`compare`: the paper's Tables 1 and 2 on anyone's data, in a folder for one comparison at a time."""
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from filelock import FileLock, Timeout
 from torch import nn
 
@@ -21,26 +17,14 @@ from promask.data.atomic import check_writable, save_text
 from promask.data.file_set import OnFile
 from promask.data.preprocess import reconstructed_channels
 from promask.data.reading import Reading
-from promask.data.sources import absolute_source, load, read_part
-from promask.errors import InputError
-from promask.evaluation.cells import (
-    Bench,
-    Cell,
-    Comparison,
-    ImageQuality,
-    PerValue,
-    Scores,
-    SegmentationQuality,
-    Store,
-    Values,
-    with_shares,
-)
+from promask.data.sources import absolute_source, read_part
+from promask.errors import InputError, check_keywords
+from promask.evaluation.cells import Cell, CellStore, Comparison, Conditions, all_cells, collect
 from promask.evaluation.conventions import find_convention
-from promask.evaluation.evaluate import measurable
-from promask.evaluation.measures import Measure
-from promask.evaluation.methods import RECONSTRUCTION, Method, find_purpose, parse_methods
+from promask.evaluation.evaluate import NetworkLike, measurable
+from promask.evaluation.methods import RECONSTRUCTION, find_task, parse_methods
 from promask.evaluation.tables import differences_csv, latex, markdown, masks_csv, summary_csv
-from promask.evaluation.workers import check_jobs, completed, completed_on_cluster
+from promask.evaluation.workers import check_jobs, complete_in_processes, complete_on_cluster
 from promask.figures.comparison import contour_grid, picture_grid, quality_over_acceleration
 from promask.figures.contours import middle_image
 from promask.figures.layout import save_figure
@@ -49,24 +33,222 @@ from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.segmentation.network import SegmentationNetwork
 from promask.types import Mask, SampleSet
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from promask.evaluation.evaluate import ReadingSettings
 
 FORMAT = 1
 """The version of the folder's layout."""
+MOST_LEARNED_SEEDS = 5
+"""Masks of a method that learns, unless more are asked for."""
+OnCell = Callable[[int, int, str], None]
+"""Called with the number of complete cells, how many there are, and the name of the last one."""
 
 
-def check_place(folder: Path, data: Any) -> None:
-    """Masks among the data would be taken for data."""
+@dataclass(frozen=True)
+class OpenConditions:
+    """Reads the data of a comparison, here and in other processes."""
+
+    data: Any
+    reading: Reading
+    axis: tuple[int, ...] | None
+    centre: int | None
+    convention: str
+    network: NetworkLike | None = None
+    recon: Reconstruction = ZERO_FILLED
+
+    def with_absolute_paths(self) -> "OpenConditions":
+        """The same for a process in another folder, or on another machine that has the same disk."""
+        network, maps = self.network, self.reading.maps
+        return replace(
+            self,
+            data=absolute_source(self.data),
+            reading=replace(self.reading, maps=None if maps is None else str(Path(maps).absolute())),
+            network=Path(network).absolute() if isinstance(network, str | Path) else network,
+        )
+
+    def __call__(self, on_file: OnFile | None = None) -> Conditions:
+        """Both parts of the data, prepared, and the network."""
+        segmentation = None if self.network is None else measurable(self.network)
+        learning = read_part(self.data, self.reading, "train", recon=self.recon, on_file=on_file)
+        held_out = read_part(learning.whole, part="test", recon=self.recon, on_file=on_file)
+        if segmentation is not None:
+            segmentation.check(learning.samples, reconstructed_channels(learning.samples, self.recon))
+        return Conditions(
+            learning.samples,
+            held_out.samples,
+            self.convention,
+            self.recon,
+            segmentation,
+            self.axis,
+            self.centre,
+            same_images=learning.part == "all",
+        )
+
+
+def compare(
+    data: Any,
+    accelerations: float | Sequence[float],
+    methods: str | Sequence[str] | None = None,
+    *,
+    out: str | Path,
+    seeds: int = 10,
+    learned_seeds: int | None = None,
+    task: str = RECONSTRUCTION,
+    network: NetworkLike | None = None,
+    recon: str | Reconstruction = ZeroFilled.name,
+    iterations: int | None = None,
+    regularisation: float | None = None,
+    convention: str = "paper",
+    loss: str | None = None,
+    centre: int | None = None,
+    axis: Sequence[int] | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    on_cell: OnCell | None = None,
+    on_file: OnFile | None = None,
+    **reading: "Unpack[ReadingSettings]",
+) -> Comparison:
+    """Make the masks of all methods at all accelerations, measure them on held-out images, and write the tables.
+
+    What was finished before in the folder `out` is not computed again.
+
+    Args:
+        data: A name, a file, a folder, an array (N, *space), a torch `Dataset` or a data set of `promask.data`.
+        accelerations: One or several acceleration factors.
+        methods: Names with variants, such as `promask`, `promask:1d` or `igs:2d:ssim`. None: the usual ones.
+        out: The folder for tables, masks and figures.
+        seeds: Masks of each random baseline.
+        learned_seeds: Masks of each method that learns from a random start. None: as `seeds`, at most 5.
+        task: What masks are compared by: `reconstruction`, or `segmentation`, which needs a network.
+        network: A segmentation network, or its file. Methods that learn do so for it, unless they name another
+            loss, as `promask:mse` does.
+        recon: How images are reconstructed: a name, as for `learn`, or an object of `promask.recon`. Methods learn
+            for it, unless they name another one, as `promask:zero-filled` does.
+        iterations: Of an iterative reconstruction; None: its own.
+        regularisation: Of an iterative reconstruction; None: its own.
+        convention: How image quality is measured: `paper` or `fastmri`.
+        loss: What methods that learn minimise. None: `mse`, or the loss of the segmentation.
+        centre: Width of the calibration region that every mask acquires. None: that of the method.
+        axis: The undersampled directions of methods that have as many.
+        jobs: Parallel processes; None: 1. If several, a script must call this below
+            `if __name__ == "__main__":`.
+        scheduler: The address of a Dask cluster, such as `tcp://HOST:8786`, whose workers make the masks instead,
+            from the same files on a disk that they share.
+        on_cell: Called with the number of masks done, how many there are, and the name of the last one.
+        on_file: Called with the number of files that were read, and how many there are.
+        **reading: How files are read, as for `evaluate`.
+
+    Returns:
+        The scores of every method at every acceleration.
+
+    Raises:
+        InputError: If an argument is unknown or wrong, or the folder holds something else.
+    """
+    check_keywords(reading, (*Reading.CHECKS, *compare.__annotations__))
+    accelerations = [accelerations] if isinstance(accelerations, int | float) else accelerations
+    methods = [methods] if isinstance(methods, str) else methods
+    folder = Path(out)
+    _check_workers(jobs, scheduler)
+    find_convention(convention)
+    _check_task(task, network)
+    volumes = any("3d" in text.split(":") for text in methods or ())
+    settings: dict[str, Any] = {"volumes": volumes, **reading}
+    by = make_reconstruction(recon, iterations, regularisation)
+    free = None if axis is None else tuple(axis)
+    open_conditions = OpenConditions(data, Reading(**settings), free, centre, convention, network, by)
+    conditions = open_conditions(on_file)
+    chosen = parse_methods(methods, loss, len(conditions.learning.shape) - 1, task, by)
+    if learned_seeds is None:
+        learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
+    cells = all_cells(chosen, accelerations, seeds, learned_seeds)
+    _check_cells(cells, conditions)
+    check_folder(folder, data)
+    full = conditions.quality(None)
+    with locked(folder, conditions):
+        store = CellStore(folder)
+        todo = [cell for cell in cells if not store.is_complete(cell, conditions.measure.name)]
+        done = len(cells) - len(todo)
+        if on_cell is not None:
+            on_cell(done, len(cells), "")
+        if scheduler is None:
+            work = complete_in_processes(todo, store, conditions, open_conditions, jobs or 1)
+        else:
+            work = complete_on_cluster(todo, store, conditions, open_conditions.with_absolute_paths(), scheduler)
+        with closing(work) as finished:
+            for number, cell in enumerate(finished, start=done + 1):
+                if on_cell is not None:
+                    on_cell(number, len(cells), cell.name)
+        comparison = collect(cells, store, conditions, full)
+        _write(comparison, cells, store, conditions)
+        return comparison
+
+
+def _check_workers(jobs: int | None, scheduler: str | None) -> None:
+    if scheduler is None:
+        check_jobs(1 if jobs is None else jobs)
+    elif jobs is not None:
+        raise InputError("A cluster has its own workers: give `jobs` or `scheduler`, and not both.")
+    else:
+        check_address(scheduler)
+
+
+def _check_task(task: str, network: object) -> None:
+    find_task(task)
+    if task == SEGMENTATION and network is None:
+        raise InputError("A segmentation needs a network: give one with `network`.")
+    if task != SEGMENTATION and network is not None:
+        raise InputError(f"A {task} uses no network: leave it out, or choose the `task` segmentation.")
+
+
+def _check_cells(cells: Sequence[Cell], conditions: Conditions) -> None:
+    """Every cell must be possible, and the axis of use."""
+    for cell in cells:
+        try:
+            conditions.problem(cell).block()  # the budget must hold the centre
+        except InputError as error:
+            raise InputError(f"{cell.method.label} at x{cell.acceleration:g}: {error}") from error
+    axis = conditions.axis
+    if axis is not None and all(cell.method.free != len(axis) for cell in cells):
+        raise InputError(
+            f"None of the methods undersamples {len(axis)} directions: the `axis` {list(axis)} cannot be chosen."
+        )
+
+
+def _write(comparison: Comparison, cells: Sequence[Cell], store: CellStore, conditions: Conditions) -> None:
+    folder, task, data = store.folder, conditions.segmentation, conditions.held_out
+    save_text(folder / "table.md", markdown(comparison))
+    save_text(folder / "table.tex", latex(comparison))
+    save_text(folder / "table.csv", summary_csv(comparison))
+    save_text(folder / "masks.csv", masks_csv(comparison))
+    save_text(folder / "differences.csv", differences_csv(comparison))
+    save_figure(quality_over_acceleration(comparison), folder / "figures" / "quality.png")
+    masks: dict[str, dict[float, Mask]] = {}
+    for cell in cells:
+        if cell.seed == 0:
+            masks.setdefault(cell.method.label, {})[cell.acceleration] = store.mask(cell)
+    index = len(data) // 2 if task is None else middle_image(task, data)
+    figure = picture_grid(masks, data, index, conditions.convention, conditions.recon)
+    save_figure(figure, folder / "figures" / "reconstructions.png")
+    if task is not None:
+        figure = contour_grid(masks, task, data, index, conditions.recon)
+        save_figure(figure, folder / "figures" / "contours.png")
+
+
+def check_folder(folder: Path, data: Any) -> None:
+    """Refuse a folder among the data, where masks would be taken for data."""
     place = Path(data.rpartition(":")[2]) if isinstance(data, str) else None
     if place is not None and place.is_dir() and folder.resolve().is_relative_to(place.resolve()):
         raise InputError(f"{folder} lies among the data: choose a folder elsewhere for the result.")
 
 
 @contextmanager
-def alone_in(folder: Path, bench: Bench) -> Iterator[None]:
-    """The folder is ours alone, until the process ends."""
-    _claim(folder, bench)
+def locked(folder: Path, conditions: Conditions) -> Iterator[None]:
+    """The folder is for this comparison alone, until it ends."""
+    _claim(folder, conditions)
     try:
         with FileLock(folder / ".lock", timeout=0):
             yield
@@ -74,19 +256,24 @@ def alone_in(folder: Path, bench: Bench) -> Iterator[None]:
         raise InputError(f"Another comparison is at work in {folder}: wait until it has ended.") from error
 
 
-def _claim(folder: Path, bench: Bench) -> None:
+def _claim(folder: Path, conditions: Conditions) -> None:
     """Refuse a folder that holds something else, or a comparison under other conditions."""
-    task = bench.segmentation
-    conditions = {
+    task = conditions.segmentation
+    wanted = {
         "format": FORMAT,
         "version": __version__,
-        "data": {"learned from": _known_by(bench.learning, task), "measured on": _known_by(bench.held_out, task)},
-        "centre": bench.centre,
-        "axis": bench.axis,
-        "network": None if task is None else _network_known_by(task),
-        "reconstruction": None if bench.recon.name == ZeroFilled.name else _recon_known_by(bench.recon),
+        "data": {
+            "learned from": _fingerprint(conditions.learning, task),
+            "measured on": _fingerprint(conditions.held_out, task),
+        },
+        "centre": conditions.centre,
+        "axis": conditions.axis,
+        "network": None if task is None else _network_fingerprint(task),
+        "reconstruction": None
+        if conditions.recon.name == ZeroFilled.name
+        else _recon_fingerprint(conditions.recon),
     }
-    conditions = json.loads(json.dumps(conditions))
+    wanted = json.loads(json.dumps(wanted))
     path = folder / "compare.json"
     if path.is_file():
         try:
@@ -97,7 +284,7 @@ def _claim(folder: Path, bench: Bench) -> None:
         if (before.get("network") is None) != (task is None):
             other = "reconstructions" if task else "segmentations"
             raise InputError(f"{folder} holds a comparison of {other}: choose another folder.")
-        for name, value in conditions.items():
+        for name, value in wanted.items():
             found = before.get(name)
             if found != value:
                 short = {
@@ -113,11 +300,11 @@ def _claim(folder: Path, bench: Bench) -> None:
         raise InputError(f"{folder} exists and is not a comparison: choose another folder for the result.")
     check_writable(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    save_text(path, json.dumps(conditions, indent=1))
+    save_text(path, json.dumps(wanted, indent=1))
 
 
-def _known_by(data: SampleSet, task: Segmentation | None) -> dict[str, Any]:
-    """By what data are known again: size, subjects, what of them counts, all images, and labels if of use."""
+def _fingerprint(data: SampleSet, task: Segmentation | None) -> dict[str, Any]:
+    """By what data are recognised: size, subjects, geometry, all images, and labels if they are used."""
     digest = hashlib.sha256(json.dumps([list(data.groups), asdict(data.geometry)]).encode())
     for index in range(len(data)):
         sample = data[index]
@@ -127,15 +314,15 @@ def _known_by(data: SampleSet, task: Segmentation | None) -> dict[str, Any]:
     return {"samples": len(data), "shape": list(data.shape), "sha256": digest.hexdigest()}
 
 
-def _recon_known_by(recon: Reconstruction) -> dict[str, Any]:
-    """By what a reconstruction is known again: its kind, its settings, and the weights of a network."""
+def _recon_fingerprint(recon: Reconstruction) -> dict[str, Any]:
+    """By what a reconstruction is recognised: its kind, its settings, and the weights of a network."""
     kind = f"{type(recon).__module__}.{type(recon).__qualname__}"
     if isinstance(recon, Network):
-        return {"kind": kind, "consistent": recon.data_consistency, "sha256": _weights_known_by(recon.module)}
+        return {"kind": kind, "consistent": recon.data_consistency, "sha256": _weights_fingerprint(recon.module)}
     return {"kind": kind, "settings": repr(sorted(vars(recon).items()))}
 
 
-def _weights_known_by(network: nn.Module) -> str:
+def _weights_fingerprint(network: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, tensor in network.state_dict().items():
         digest.update(name.encode())
@@ -143,272 +330,12 @@ def _weights_known_by(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _network_known_by(task: Segmentation) -> dict[str, Any]:
-    """By what a network is known again: its kind, its classes and its weights, wherever its file lies."""
+def _network_fingerprint(task: Segmentation) -> dict[str, Any]:
+    """By what a network is recognised: its kind, its classes and its weights, wherever its file lies."""
     loss = task.loss
     return {
         "kind": type(task.network).__name__,
         "loss": None if loss is None else getattr(loss, "__name__", type(loss).__name__),
         "classes": None if task.classes is None else asdict(task.classes),
-        "sha256": _weights_known_by(task.network),
+        "sha256": _weights_fingerprint(task.network),
     }
-
-
-FEWER = 5
-"""Masks of a method that learns, at most, without a choice."""
-OnCell = Callable[[int, int, str], None]
-"""Told how many cells are done, how many there are, and which was the last."""
-FULL = "fully sampled"
-"""The name of the row above the methods."""
-
-
-@dataclass(frozen=True)
-class Opening:
-    """How the data are opened, here and in other processes."""
-
-    data: Any
-    reading: Reading
-    axis: tuple[int, ...] | None
-    centre: int | None
-    convention: str
-    network: str | Path | SegmentationNetwork | Segmentation | None = None
-    recon: Reconstruction = ZERO_FILLED
-
-    def from_anywhere(self) -> "Opening":
-        """The same for a process in another folder, or on another machine that has the same disk."""
-        network, maps = self.network, self.reading.maps
-        return replace(
-            self,
-            data=absolute_source(self.data),
-            reading=replace(self.reading, maps=None if maps is None else str(Path(maps).absolute())),
-            network=Path(network).absolute() if isinstance(network, str | Path) else network,
-        )
-
-    def __call__(self, on_file: OnFile | None = None) -> Bench:
-        """Both parts, made ready, and the network."""
-        segmentation = None if self.network is None else measurable(self.network)
-        whole = load(self.data, self.reading)
-        (_, learning, part), (_, held_out, _) = (
-            read_part(whole, part=part, recon=self.recon, on_file=on_file) for part in ("train", "test")
-        )
-        if segmentation is not None:
-            segmentation.check(learning, reconstructed_channels(learning, self.recon))
-        return Bench(
-            learning,
-            held_out,
-            seen=part == "all",
-            axis=self.axis,
-            centre=self.centre,
-            measurement=SegmentationQuality(segmentation, self.recon)
-            if segmentation
-            else ImageQuality(self.convention, self.recon),
-            segmentation=segmentation,
-            recon=self.recon,
-        )
-
-
-def compare(
-    data: Any,
-    accelerations: float | Sequence[float],
-    methods: str | Sequence[str] | None = None,
-    *,
-    out: str | Path,
-    seeds: int = 10,
-    learned_seeds: int | None = None,
-    task: str = RECONSTRUCTION,
-    network: str | Path | SegmentationNetwork | Segmentation | None = None,
-    recon: str | Reconstruction = ZeroFilled.name,
-    iterations: int | None = None,
-    regularisation: float | None = None,
-    convention: str = "paper",
-    loss: str | None = None,
-    centre: int | None = None,
-    axis: Sequence[int] | None = None,
-    jobs: int | None = None,
-    scheduler: str | None = None,
-    on_cell: OnCell | None = None,
-    on_file: OnFile | None = None,
-    **reading: Any,
-) -> Comparison:
-    """Make the masks of all methods at all accelerations, measure them on held-out images, and write the tables.
-
-    What was finished before in the folder `out` is not computed again. `methods` are names with variants, such as
-    `promask`, `promask:1d` or `igs:2d:ssim`; `seeds` is how many masks of a random baseline are made, and
-    `learned_seeds` of methods that learn (at most 5 without a choice). With the task `segmentation` and a network,
-    a file or an object, masks are measured by what the network finds in the images, and methods that learn do so
-    for it unless they name another loss, as `promask:mse` does. `recon` is how images are reconstructed, and what
-    methods learn for unless they name another, as `promask:zero-filled` does. `jobs` are parallel processes, 1
-    without a choice; if several, a script must call this below `if __name__ == "__main__":`. With the address of a
-    `scheduler`, such as `tcp://HOST:8786`, the workers of a Dask cluster make the masks instead, from the same
-    files on a disk that they share, and this process writes them. Further settings are those of `Reading`, for
-    files.
-    """
-    accelerations = [accelerations] if isinstance(accelerations, int | float) else accelerations
-    methods = [methods] if isinstance(methods, str) else methods
-    folder = Path(out)
-    _check_place_of_work(jobs, scheduler)
-    find_convention(convention)
-    _check_task(task, network)
-    volumes = any("3d" in text.split(":") for text in methods or ())
-    settings = Reading(**{"volumes": volumes, **reading})
-    by = make_reconstruction(recon, iterations, regularisation)
-    free = None if axis is None else tuple(axis)
-    open_bench = Opening(data, settings, free, centre, convention, network, by)
-    bench = open_bench(on_file)
-    chosen = parse_methods(methods, loss, len(bench.learning.shape) - 1, task, by)
-    cells = all_cells(chosen, accelerations, seeds, min(seeds, FEWER) if learned_seeds is None else learned_seeds)
-    _check(cells, bench)
-    check_place(folder, data)
-    full = bench.measurement.of_full(bench.held_out)
-    with alone_in(folder, bench):
-        store = Store(folder)
-
-        def work(todo: Sequence[Cell]) -> Generator[Cell, None, None]:
-            if scheduler is None:
-                return completed(todo, store, bench, open_bench, jobs or 1)
-            return completed_on_cluster(todo, store, bench, open_bench.from_anywhere(), scheduler)
-
-        _complete(cells, store, bench, work, on_cell)
-        comparison = _gathered(cells, store, bench, full)
-        _write(comparison, cells, store, bench, convention)
-        return comparison
-
-
-def _check_place_of_work(jobs: int | None, scheduler: str | None) -> None:
-    if scheduler is None:
-        check_jobs(1 if jobs is None else jobs)
-    elif jobs is not None:
-        raise InputError("The workers of a cluster are its own: give --jobs or --scheduler, and not both.")
-    else:
-        check_address(scheduler)
-
-
-def _check_task(task: str, network: object) -> None:
-    find_purpose(task)
-    if task == SEGMENTATION and network is None:
-        raise InputError("A segmentation needs a network: give one with --network FILE.")
-    if task != SEGMENTATION and network is not None:
-        raise InputError(f"A network is not of use for a {task}: leave it out, or ask for --task segmentation.")
-
-
-def _complete(
-    cells: Sequence[Cell],
-    store: Store,
-    bench: Bench,
-    work: Callable[[Sequence[Cell]], Generator[Cell, None, None]],
-    on_cell: OnCell | None,
-) -> None:
-    measure = bench.measurement.measure.name
-    todo = [cell for cell in cells if not store.finished(cell, measure)]
-    before = len(cells) - len(todo)
-    if on_cell is not None:
-        on_cell(before, len(cells), "")
-    with closing(work(todo)) as finished:
-        for done, cell in enumerate(finished, start=before + 1):
-            if on_cell is not None:
-                on_cell(done, len(cells), cell.name)
-
-
-def all_cells(
-    methods: Sequence[Method], accelerations: Sequence[float], seeds: int, learned_seeds: int
-) -> list[Cell]:
-    """A cell for every method, acceleration and seed; one seed where seeds make no difference."""
-    if not accelerations:
-        raise InputError("No acceleration was given: choose some, such as --accel 4 8 16 32.")
-    if min(seeds, learned_seeds) < 1:
-        raise InputError(f"There must be at least 1 seed, but {min(seeds, learned_seeds)} were asked for.")
-    return [
-        Cell(method, float(acceleration), seed)
-        for acceleration in sorted(set(accelerations))
-        for method in methods
-        for seed in range((learned_seeds if method.learns else seeds) if method.draws else 1)
-    ]
-
-
-def _check(cells: Sequence[Cell], bench: Bench) -> None:
-    """Every cell must be possible, and the axis of use."""
-    for cell in cells:
-        try:
-            bench.problem(cell).block()  # the budget must hold the centre
-        except InputError as error:
-            raise InputError(f"{cell.method.label} at x{cell.acceleration:g}: {error}") from error
-    if bench.axis is not None and all(cell.method.free != len(bench.axis) for cell in cells):
-        raise InputError(
-            f"None of the methods has {len(bench.axis)} free axes: {list(bench.axis)} cannot be chosen."
-        )
-
-
-def _gathered(cells: Sequence[Cell], store: Store, bench: Bench, full: PerValue | None) -> Comparison:
-    measure = bench.measurement.measure
-    by_image = {metric: np.array([values]) for metric, values in (full or {}).items()}
-    together: dict[tuple[Method, float], list[Mapping[str, Any]]] = {}
-    for cell in cells:
-        together.setdefault((cell.method, cell.acceleration), []).append(store.record(cell))
-    scores = [
-        Scores(
-            method=method.label,
-            free=method.free,
-            acceleration=acceleration,
-            achieved=[record["achieved"] for record in records],
-            seconds=[record["seconds"] for record in records],
-            plain=[record.get("plain") for record in records],
-            quality=with_shares(_quality(records, measure), by_image, measure),
-            for_this=method.is_for_its_purpose,
-        )
-        for (method, acceleration), records in together.items()
-    ]
-    values = next(iter(scores[0].quality.values())).shape[1]
-    groups = list(bench.held_out.groups)
-    subjects = groups if len(groups) == values else list(dict.fromkeys(groups))  # a volume each
-    return Comparison(
-        bench.held_out.name,
-        measure,
-        _measured_on(values, bench),
-        subjects,
-        scores,
-        full=Scores(FULL, 0, 1.0, [1.0], [], with_shares(by_image, by_image, measure)) if full else None,
-    )
-
-
-def _quality(records: Sequence[Mapping[str, Any]], measure: Measure) -> dict[str, Values]:
-    return {
-        metric: np.array([record["quality"][measure.name][metric] for record in records], dtype=np.float64)
-        for metric in measure.own
-    }
-
-
-def _measured_on(values: int, bench: Bench) -> str:
-    noun = bench.measurement.measure.of
-    number = f"{noun}{'s' * (values > 1)}"
-    size = " x ".join(map(str, bench.held_out.shape[1:] if bench.held_out.shape[0] == 1 else bench.held_out.shape))
-    if bench.recon.name != ZeroFilled.name:
-        size += f", reconstructed by {bench.recon.name}"
-    if bench.seen:
-        return f"{values} {number}, {size}, the same that masks were learned from"
-    subjects = len(set(bench.held_out.groups))
-    known = f" of {subjects} subject{'s' * (subjects > 1)}" if noun != "volume" else ""
-    return f"{values} held-out {number}{known}, {size}"
-
-
-def _write(comparison: Comparison, cells: Sequence[Cell], store: Store, bench: Bench, convention: str) -> None:
-    folder = store.folder
-    save_text(folder / "table.md", markdown(comparison))
-    save_text(folder / "table.tex", latex(comparison))
-    save_text(folder / "table.csv", summary_csv(comparison))
-    save_text(folder / "masks.csv", masks_csv(comparison))
-    save_text(folder / "differences.csv", differences_csv(comparison))
-    save_figure(quality_over_acceleration(comparison), folder / "figures" / "quality.png")
-    masks: dict[str, dict[float, Mask]] = {}
-    for cell in cells:
-        if cell.seed == 0:
-            masks.setdefault(cell.method.label, {})[cell.acceleration] = store.mask(cell)
-    task = bench.segmentation
-    shown = len(bench.held_out) // 2 if task is None else middle_image(task, bench.held_out)
-    save_figure(
-        picture_grid(masks, bench.held_out, shown, convention, bench.recon),
-        folder / "figures" / "reconstructions.png",
-    )
-    if task is not None:
-        save_figure(
-            contour_grid(masks, task, bench.held_out, shown, bench.recon), folder / "figures" / "contours.png"
-        )

@@ -1,8 +1,6 @@
-"""Arrays and pictures as text, to be put into a page.
+"""report.html: one file that opens from disk, needs nothing else, and shows what a run is.
 
-What the script of a report draws: arrays, pictures and tables, as plain values.
-
-report.html: one file that opens from disk, needs nothing else, and shows what a run is.
+Arrays and pictures are text in the page; its script draws them.
 """
 
 import base64
@@ -24,15 +22,14 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from promask.data.atomic import save_text
-from promask.evaluation.measures import METRICS, Metric
+from promask.evaluation.conventions import METRICS, Metric
+from promask.evaluation.tables import number_cell
 from promask.figures.layout import plane, save_figure, white
 from promask.figures.learning import overview
 from promask.learners import describe
 from promask.learning.run import Run
-from promask.losses import metrics
 from promask.report import wording
-from promask.report.data import LEARNED, Evidence, Shown
-from promask.types import Targets
+from promask.report.measurements import LEARNED, ExampleImage, RunMeasurements
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,13 +37,15 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 
 
-def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
+def pack(values: npt.NDArray[Any]) -> dict[str, Any]:
     """An array of whole numbers, deflated and in base64, with its shape."""
     content = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
     return {"shape": list(values.shape), "data": base64.b64encode(zlib.compress(content, 9)).decode()}
 
 
-def middle(values: Shaped[Tensor, "*leading height width"], most: int) -> Shaped[Tensor, "*leading rows columns"]:
+def crop_centre(
+    values: Shaped[Tensor, "*leading height width"], most: int
+) -> Shaped[Tensor, "*leading rows columns"]:
     """The central part of centred arrays, at most so many rows and columns; the centre is at n // 2 again."""
     for axis in (-2, -1):
         n = values.shape[axis]
@@ -55,7 +54,7 @@ def middle(values: Shaped[Tensor, "*leading height width"], most: int) -> Shaped
     return values
 
 
-def shrunk(image: Float[Tensor, "height width"], pixels: int) -> Float[Tensor, "rows columns"]:
+def shrink(image: Float[Tensor, "height width"], pixels: int) -> Float[Tensor, "rows columns"]:
     """An image of at most so many pixels: means over blocks."""
     height, width = image.shape
     scale = min(1.0, (pixels / (height * width)) ** 0.5)
@@ -64,22 +63,18 @@ def shrunk(image: Float[Tensor, "height width"], pixels: int) -> Float[Tensor, "
     return adaptive_avg_pool2d(image[None], (max(1, int(height * scale)), max(1, int(width * scale))))[0]
 
 
-def grey(image: Float[Tensor, "height width"], white: float) -> str:
-    """A picture in shades of grey, from black at 0 to white."""
-    return _png(_levels(image, white), "L")
+def image_picture(image: Float[Tensor, "height width"], brightest: float, colours: str | None = None) -> str:
+    """A picture from 0 to the brightest value: in shades of grey, or in a colour map of matplotlib."""
+    levels = (image / brightest).clamp(0, 1).mul(255).round().numpy().astype(np.uint8)
+    return _png(levels, colours)
 
 
-def coloured(image: Float[Tensor, "height width"], brightest: float, colours: str) -> str:
-    """A picture in a colour map of matplotlib, from 0 to the brightest value."""
-    return _png(_levels(image, brightest), "P", palette(colours))
+def mask_picture(mask: Shaped[Tensor, "height width"]) -> str:
+    """The picture of a mask, in black and white."""
+    return _png(mask.numpy().astype(np.uint8) * 255, two_levels=True)
 
 
-def black_and_white(mask: Shaped[Tensor, "height width"]) -> str:
-    """The picture of a mask."""
-    return _png(mask.numpy().astype(np.uint8) * 255, "1")
-
-
-def drawn(figure: "Figure") -> str:
+def figure_picture(figure: "Figure") -> str:
     """A figure as a picture."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=110)
@@ -94,20 +89,16 @@ def palette(colours: str) -> Bytes:
     return np.ascontiguousarray(table[:, :3])
 
 
-def _levels(image: Tensor, brightest: float) -> Bytes:
-    return (image / brightest).clamp(0, 1).mul(255).round().numpy().astype(np.uint8)
-
-
-def _png(pixels: Bytes, mode: str, colours: Bytes | None = None) -> str:
+def _png(pixels: Bytes, colours: str | None = None, two_levels: bool = False) -> str:
     from PIL import Image
 
-    picture = Image.fromarray(pixels, "L")
+    image = Image.fromarray(pixels, "L")
     if colours is not None:
-        picture.putpalette(colours.tobytes())
-    if mode == "1":
-        picture = picture.convert("1", dither=Image.Dither.NONE)
+        image.putpalette(palette(colours).tobytes())
+    if two_levels:
+        image = image.convert("1", dither=Image.Dither.NONE)
     file = io.BytesIO()
-    picture.save(file, format="png", optimize=True)
+    image.save(file, format="png", optimize=True)
     return _data_uri(file.getvalue())
 
 
@@ -122,8 +113,8 @@ FINE = 2**18
 """Places up to which probabilities have 16 bits; of more, 8."""
 PIXELS = 1_800_000
 """Of all pictures together: the report has to stay below 5 MB even if nothing in them can be compressed."""
-MOMENTS = 500_000
-"""Values of all moments together."""
+TRAJECTORY = 500_000
+"""Values of all steps of the trajectory together."""
 MOST_ROWS = 5000
 """Images in the table; of more, so many evenly spread."""
 MOST_POINTS = 2000
@@ -131,26 +122,28 @@ MOST_POINTS = 2000
 COLUMNS: dict[str, Metric] = {**METRICS, "dice": Metric("Dice", ".4f", 1), "iou": Metric("IoU", ".4f", 1)}
 
 
-def report_content(run: Run, evidence: Evidence | None) -> dict[str, Any]:
-    """All of it, ready for JSON."""
+def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, Any]:
+    """What the script of the page draws, as plain values."""
     pattern = run.distribution.pattern
     deviation = pattern.expand(run.variance.sqrt())
     largest = float(deviation.max())
-    return {
+    spread = {**pack(_probability_levels(deviation / largest)), "largest": largest} if largest > 0 else None
+    content: dict[str, Any] = {
         "palette": bytes(palette("viridis").tobytes()).hex(),
         "mask": _mask(run),
-        "probabilities": packed(_probability_levels(run.distribution.mean())),
-        "spread": {**packed(_probability_levels(deviation / largest)), "largest": largest}
-        if largest > 0
-        else None,
+        "probabilities": pack(_probability_levels(run.distribution.mean())),
+        "spread": spread,
         "trajectory": _trajectory(run),
         "history": _history(run),
-        "examples": [] if evidence is None else _examples(evidence),
-        "masks": {}
-        if evidence is None
-        else {name: black_and_white(middle(plane(mask), WIDEST)) for name, mask in evidence.masks.items()},
-        "compared": None if evidence is None else _compared(evidence),
-        "slices": None if evidence is None else _slices(evidence),
+    }
+    if measurements is None:
+        return content | {"examples": [], "masks": {}, "compared": None, "slices": None}
+    masks = {name: mask_picture(crop_centre(plane(mask), WIDEST)) for name, mask in measurements.masks.items()}
+    return content | {
+        "examples": _examples(measurements),
+        "masks": masks,
+        "compared": _compared(measurements),
+        "slices": _slices(measurements),
     }
 
 
@@ -171,13 +164,13 @@ def _mask(run: Run) -> dict[str, Any]:
     """0: left out, 1: acquired, 2: padding."""
     pattern = run.distribution.pattern
     states = run.mask.to(torch.uint8).masked_fill(pattern.expand(pattern.padding()), 2)
-    shown = middle(plane(states), WIDEST)
-    return {**packed(shown.numpy()), "centre": [n // 2 for n in shown.shape]}
+    shown = crop_centre(plane(states), WIDEST)
+    return {**pack(shown.numpy()), "centre": [n // 2 for n in shown.shape]}
 
 
 def _probability_levels(values: Shaped[Tensor, "..."]) -> Any:
     """Values from 0 to 1 as whole numbers of 16 bits."""
-    shown = middle(plane(values), WIDEST).double()
+    shown = crop_centre(plane(values), WIDEST).double()
     if shown.numel() > FINE:
         shown = (255 * shown).round() / 255
     return (65535 * shown).round().clamp(0, 65535).numpy().astype(np.uint16)
@@ -189,69 +182,68 @@ def _trajectory(run: Run) -> dict[str, Any] | None:
     steps, of_units = run.trajectory.steps, run.trajectory.probabilities
     pattern = run.distribution.pattern
     size = math.prod(plane(pattern.expand(of_units[0])).shape)
-    count = min(len(steps), max(2, MOMENTS // size))
+    count = min(len(steps), max(2, TRAJECTORY // size))
     places = sorted({round(place * (len(steps) - 1) / (count - 1)) for place in range(count)})
-    moments = [shrunk(plane(pattern.expand(of_units[place])), MOMENTS // count) for place in places]
-    values = (255 * torch.stack(moments)).round().clamp(0, 255).to(torch.uint8)
-    return {**packed(values.numpy()), "steps": [steps[place] for place in places]}
+    planes = [shrink(plane(pattern.expand(of_units[place])), TRAJECTORY // count) for place in places]
+    values = (255 * torch.stack(planes)).round().clamp(0, 255).to(torch.uint8)
+    return {**pack(values.numpy()), "steps": [steps[place] for place in places]}
 
 
-def _examples(evidence: Evidence) -> list[dict[str, Any]]:
-    pictures = 1 + 2 * len(evidence.masks)
-    size = math.prod(plane(evidence.shown[0].full).shape)
-    most = max(1, min(len(evidence.shown), PIXELS // (pictures * size)))
-    several = len(set(evidence.subjects)) > 1
-    return [_example(shown, PIXELS // (pictures * most), several) for shown in evidence.shown[:most]]
+def _examples(measurements: RunMeasurements) -> list[dict[str, Any]]:
+    pictures = 1 + 2 * len(measurements.masks)
+    first = next(iter(measurements.examples[0].images.values()))
+    size = math.prod(plane(first.target).shape)
+    most = max(1, min(len(measurements.examples), PIXELS // (pictures * size)))
+    several = len(set(measurements.subjects)) > 1
+    return [_example(each, PIXELS // (pictures * most), several) for each in measurements.examples[:most]]
 
 
-def _example(shown: Shown, pixels: int, several: bool) -> dict[str, Any]:
-    full = plane(shown.full)
+def _example(example: ExampleImage, pixels: int, several: bool) -> dict[str, Any]:
+    full = plane(next(iter(example.images.values())).target)
     brightest = white(full)
-    named = f"image {shown.place} of subject {shown.subject}" if several else f"image {shown.place}"
+    named = f"image {example.index} of subject {example.subject}" if several else f"image {example.index}"
     masks = {}
-    for name, image in shown.images.items():
-        error = (plane(image) - full).abs()
+    for name, result in example.images.items():
+        image = plane(result.image)
         masks[name] = {
-            "image": grey(shrunk(plane(image), pixels), brightest),
-            "error": coloured(shrunk(error, pixels), brightest / ERROR_FACTOR, "magma"),
-            **_quality(image, shown.full),
+            "image": image_picture(shrink(image, pixels), brightest),
+            "error": image_picture(shrink((image - full).abs(), pixels), brightest / ERROR_FACTOR, "magma"),
+            "psnr": f"{result.psnr:.2f}",
+            "ssim": None if math.isnan(result.ssim) else f"{result.ssim:.3f}",
         }
-    return {"title": f"{shown.title} ({named})", "full": grey(shrunk(full, pixels), brightest), "masks": masks}
+    return {
+        "title": f"{example.title} ({named})",
+        "full": image_picture(shrink(full, pixels), brightest),
+        "masks": masks,
+    }
 
 
-def _quality(image: Targets, full: Targets) -> dict[str, str | None]:
-    fits = metrics.GAUSSIAN.fits(full)
-    similarity = f"{float(metrics.ssim(image, full)):.3f}" if fits else None
-    return {"psnr": f"{float(metrics.psnr(image, full)):.2f}", "ssim": similarity}
-
-
-def _compared(evidence: Evidence) -> dict[str, Any]:
-    names = [name for name in COLUMNS if any(row.get(name) is not None for row in evidence.compared.values())]
+def _compared(measurements: RunMeasurements) -> dict[str, Any]:
+    masks = measurements.compared
+    columns = {name: [row.get(name) for row in masks.values()] for name in COLUMNS}
     best = {
-        name: max(
-            (row[name] for row in evidence.compared.values() if row[name] is not None),
-            key=lambda value, sign=COLUMNS[name].sign: sign * value,  # type: ignore[misc]
-        )
-        for name in names
+        name: COLUMNS[name].sign * max(COLUMNS[name].sign * value for value in known)
+        for name, values in columns.items()
+        if (known := [value for value in values if value is not None])
     }
     rows = []
-    for method, row in evidence.compared.items():
+    for method, row in masks.items():
         cells: list[dict[str, Any]] = [{"text": method, "value": method}]
         cells.append({"text": f"{row['acceleration']:.4g}", "value": _rounded(row["acceleration"])})
-        for name in names:
-            style, spread = COLUMNS[name].style, row.get(f"{name}_spread")
-            if row[name] is None:
-                cells.append({"text": "-", "value": None})
-                continue
-            text = f"{row[name]:{style}}" + (f" ± {spread:{style}}" if spread is not None else "")
-            cells.append({"text": text, "value": _rounded(row[name]), "best": row[name] == best[name]})
+        for name in best:
+            cell = number_cell(row[name], COLUMNS[name].style, row.get(f"{name}_spread"))
+            cells.append({"text": str(cell), "value": None if cell.value is None else _rounded(cell.value)})
+            if cell.value is not None:
+                cells[-1]["best"] = cell.value == best[name]
         rows.append({"cells": cells, "learned": method == LEARNED})
-    columns = [{"title": "acceleration"}, *({"title": COLUMNS[name].heading} for name in names)]
-    return {"columns": columns, "rows": rows}
+    return {
+        "columns": [{"title": "acceleration"}, *({"title": COLUMNS[name].heading} for name in best)],
+        "rows": rows,
+    }
 
 
-def _slices(evidence: Evidence) -> dict[str, Any]:
-    evaluation = evidence.evaluation
+def _slices(measurements: RunMeasurements) -> dict[str, Any]:
+    evaluation = measurements.evaluation
     values: dict[str, Sequence[float]] = {name: getattr(evaluation, name) for name in METRICS}
     if evaluation.segmented is not None:
         values["dice"] = evaluation.segmented.with_mask.dice.nanmean(1).tolist()
@@ -260,7 +252,7 @@ def _slices(evidence: Evidence) -> dict[str, Any]:
     shown = range(count) if count <= MOST_ROWS else [place * count // MOST_ROWS for place in range(MOST_ROWS)]
     columns: list[dict[str, Any]] = [{"title": "image", "digits": 0}, {"title": "subject", "digits": 0}]
     columns += [{"title": COLUMNS[name].heading, "digits": int(COLUMNS[name].style[1:-1])} for name in known]
-    subjects = evidence.subjects
+    subjects = measurements.subjects
     rows = [[place, subjects[place], *(_rounded(values[name][place]) for name in known)] for place in shown]
     return {"columns": columns, "rows": rows}
 
@@ -270,21 +262,38 @@ def _rounded(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def write_report(run: Run, folder: Path, evidence: Evidence | None = None) -> Path:
-    """Write report.html and figures/ into a run folder; without evidence, what the run itself knows."""
+def write_report(run: Run, folder: Path, measurements: RunMeasurements | None = None) -> Path:
+    """Write report.html and figures/ into a run folder.
+
+    Args:
+        run: The run.
+        folder: Its folder.
+        measurements: What `measure_run` found; None: the report shows what the run itself knows.
+
+    Returns:
+        The path of report.html.
+    """
     save_figure(overview(run), folder / "figures" / "overview.png")
     path = folder / "report.html"
-    save_text(path, report_page(run, evidence))
+    save_text(path, report_page(run, measurements))
     return path
 
 
-def report_page(run: Run, evidence: Evidence | None = None) -> str:
-    """The whole page as a text."""
+def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
+    """The page that `write_report` writes, as a text.
+
+    Args:
+        run: The run.
+        measurements: What `measure_run` found; None: the page shows what the run itself knows.
+
+    Returns:
+        HTML that needs no other file.
+    """
     from jinja2 import Environment, PackageLoader
 
     pages = Environment(loader=PackageLoader("promask.report", "page"), autoescape=True, trim_blocks=True)
     pages.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}  # tables are in their order
-    content = report_content(run, evidence)
+    content = report_content(run, measurements)
     rows = len(content["slices"]["rows"]) if content["slices"] else 0
     return pages.get_template("report.html.j2").render(
         title=wording.title(run),
@@ -292,19 +301,21 @@ def report_page(run: Run, evidence: Evidence | None = None) -> str:
         version=run.record.versions["promask"],
         style=_part("report.css"),
         script=_part("report.js"),
-        cards=list(wording.cards(run, evidence)),
-        notes=list(wording.notes(run, evidence)),
+        cards=list(wording.cards(run, measurements)),
+        notes=list(wording.notes(run, measurements)),
         about_mask=wording.about_mask(run),
         about_probabilities=wording.about_probabilities(run),
         about_examples=wording.about_examples(run),
-        about_compared=None if evidence is None else wording.about_compared(run, evidence),
-        about_slices=None if evidence is None else wording.about_slices(run, evidence, rows),
+        about_compared=None if measurements is None else wording.about_compared(run, measurements),
+        about_slices=None if measurements is None else wording.about_slices(run, measurements, rows),
         about_learning=wording.about_learning(run),
         about_trajectory=wording.about_trajectory(run),
         error_factor=ERROR_FACTOR,
         members=run.config.members,
         classes=list(_classes(run)),
-        contours=None if evidence is None or evidence.contours is None else drawn(evidence.contours),
+        contours=None
+        if measurements is None or measurements.contours is None
+        else figure_picture(measurements.contours),
         python=wording.PYTHON,
         exports=wording.EXPORTS,
         command=wording.command(run),

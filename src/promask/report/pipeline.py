@@ -17,7 +17,7 @@ from promask.learning.config import Config
 from promask.learning.hooks import OnStep
 from promask.learning.run import Run, check_destination
 from promask.problem.parallel import ALONE, Group
-from promask.report.data import OnMask, gather
+from promask.report.measurements import OnMask, measure_run
 from promask.report.page import write_report
 from promask.segmentation.network import SegmentationNetwork
 from promask.types import SampleSet
@@ -123,10 +123,10 @@ def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnM
         raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and --resume {left}.") from error
     judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
     try:
-        evidence = gather(run, data, judge, on_mask=on_mask)
-        run = evidence.noted(run)
+        measurements = measure_run(run, data, judge, on_mask=on_mask)
+        run = measurements.add_to(run)
         run.save(out)
-        write_report(run, out, evidence)
+        write_report(run, out, measurements)
     except Exception as error:
         kind = InputError if isinstance(error, InputError) else RuntimeError
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__

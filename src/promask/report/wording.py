@@ -4,18 +4,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from promask.errors import count
+from promask.evaluation.conventions import unit_noun
 from promask.learners import describe
 from promask.learning.run import Run
-from promask.report.data import HELD_OUT, LEARNED, OTHER, SAME, SOME, Evidence
+from promask.report.measurements import HELD_OUT, LEARNED, OTHER, SAME, SOME, RunMeasurements
 
-PLAIN = {
-    "energy": "largest energy",
+KEPT = {
+    "energy": "the mask of largest energy",
     "centre": "the central block",
-    "mse": "what is learned for the squared error",
-    "start": "the start",
-    "zero-filled": "what is learned for zero-filling",
+    "mse": "the mask learned for the squared error",
+    "start": "the mask that learning started from",
+    "zero-filled": "the mask learned for zero-filling",
 }
-"""The masks that a learned one is compared with at the end."""
+"""The reference masks that a learned one is compared with at the end."""
+ACRONYMS = ("cg-sense", "cs", "cs-tv")
+"""Reconstructions whose names are written in capitals."""
 PYTHON = """import numpy
 
 mask = numpy.load("mask.npy")  # in the folder of this report: bool, DC at index n // 2 of every axis
@@ -45,47 +48,42 @@ def short(source: str) -> str:
 
 def lead(run: Run) -> str:
     """The run in a sentence."""
-    data, distribution = run.record.data, run.distribution
+    data = run.record.data
     learned = f"Learned from {count(data.images, _noun(run))} ({data.part})"
     subjects = f" of {data.groups} subjects" if data.groups > 1 else ""
-    return (
-        f"{learned}{subjects}: {distribution.budget} of {distribution.pattern.units} {_units(run)}, "
-        f"for {run.config.loss}, {run.config.recon}."
-    )
+    return f"{learned}{subjects}: {_acquired(run)}, for {run.config.loss}, {run.config.recon}."
 
 
-def cards(run: Run, evidence: Evidence | None) -> Iterator[dict[str, str]]:
+def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, str]]:
     """The figures that people look for first."""
     yield {
         "name": "acceleration",
         "value": f"x{run.acceleration:.4g}",
-        "note": f"{run.distribution.budget} of {run.distribution.pattern.units} {_units(run)}",
+        "note": _acquired(run),
     }
     evaluation = run.record.evaluation
     if evaluation:
-        on = f"mean of {count(evaluation.images, _noun(run))}, {seen(run)}"
-        for name, heading, style in (
-            ("dice", "Dice", ".3f"),
-            ("psnr", "PSNR", ".2f"),
-            ("ssim", "SSIM", ".4f"),
+        on = f"mean of {count(evaluation.images, _noun(run))}, {relation(run)}"
+        for name, value, style in (
+            ("Dice", evaluation.dice, ".3f"),
+            ("PSNR", evaluation.psnr, ".2f"),
+            ("SSIM", evaluation.ssim, ".4f"),
         ):
-            value = getattr(evaluation, name)
             if value is not None:
-                unit = " dB" if name == "psnr" else ""
-                yield {"name": heading, "value": f"{value:{style}}{unit}", "note": on}
-    if evidence is not None:
-        yield from _lead_over(evidence)
+                yield {"name": name, "value": f"{value:{style}}{' dB' * (name == 'PSNR')}", "note": on}
+    if measurements is not None:
+        yield from _lead_over(measurements)
     yield {
-        "name": "to learn",
+        "name": "learning time",
         "value": f"{run.record.seconds:.1f} s",
         "note": _steps(run) + (f", {run.config.members} members" if run.config.members > 1 else ""),
     }
 
 
-def _lead_over(evidence: Evidence) -> Iterator[dict[str, str]]:
+def _lead_over(measurements: RunMeasurements) -> Iterator[dict[str, str]]:
     """What promask has over the best other mask, by the Dice if there is one, or by PSNR."""
     for metric, heading, style in (("dice", "Dice", "+.3f"), ("psnr", "PSNR", "+.2f")):
-        known = {name: row[metric] for name, row in evidence.compared.items() if row.get(metric) is not None}
+        known = {name: row[metric] for name, row in measurements.compared.items() if row.get(metric) is not None}
         others = {name: value for name, value in known.items() if name != LEARNED}
         if LEARNED in known and others:
             best = max(others, key=others.__getitem__)
@@ -98,44 +96,45 @@ def _lead_over(evidence: Evidence) -> Iterator[dict[str, str]]:
             return
 
 
-def notes(run: Run, evidence: Evidence | None) -> Iterator[str]:
+def notes(run: Run, measurements: RunMeasurements | None) -> Iterator[str]:
     """What one should know before believing the rest."""
     if run.record.reference:
-        yield instead(run)
-    told = {
+        yield about_reference(run)
+    warnings = {
         SAME: "Nothing was held out: the mask is measured on the images that it was learned from.",
         SOME: "The mask was learned from some of the images that it is measured on.",
         OTHER: f"The mask is measured on {short(_source(run))}, and was learned from "
         f"{short(run.record.data.source)}.",
     }
-    if run.record.evaluation and _relation(run) in told:
-        yield told[_relation(run)]
-    if evidence is None:
-        yield "The images were not at hand when this report was made: promask report RUN --data DATA adds them."
+    if run.record.evaluation and _relation(run) in warnings:
+        yield warnings[_relation(run)]
+    if measurements is None:
+        yield "This report was made without the images: promask report RUN --data DATA adds them."
 
 
-def instead(run: Run) -> str:
-    """Which mask took the place of the learned one."""
-    judged = "the validation part" if run.record.data.validation else "the images to learn from"
-    return f"The mask is that of {PLAIN[str(run.record.reference)]}: on {judged}, what was learned is not better."
+def about_reference(run: Run) -> str:
+    """Which reference mask took the place of the learned one."""
+    images = "validation" if run.record.data.validation else "training"
+    reference, recon = str(run.record.reference), run.config.recon
+    learned = (
+        f"{recon.upper() if recon in ACRONYMS else recon} mask" if reference == "zero-filled" else "learned mask"
+    )
+    return f"Kept {KEPT[reference]}: the {learned} was not better on the {images} images."
 
 
 def about_mask(run: Run) -> str:
     """What the pictures of k-space show."""
     pattern = run.distribution.pattern
     shown = "The plane through the middle of k-space. " if len(pattern.shape) > 2 else ""
-    what = f"White is acquired: {run.distribution.budget} of {pattern.units} {_units(run)}."
+    what = f"White is acquired: {_acquired(run)}."
     padding = " Grey is padding, which is never acquired." if pattern.padding().any() else ""
     return f"{shown}{what}{padding}"
 
 
 def about_probabilities(run: Run) -> str:
     """The caption of the probabilities."""
-    return (
-        "Probabilities"
-        if describe(run.config.learner).random and not run.record.reference
-        else "Probabilities: 0 or 1"
-    )
+    undecided = describe(run.config.learner).random and not run.record.reference
+    return "Probabilities" if undecided else "Probabilities: 0 or 1"
 
 
 def about_examples(run: Run) -> str:
@@ -146,25 +145,44 @@ def about_examples(run: Run) -> str:
     )
 
 
-def about_compared(run: Run, evidence: Evidence) -> str:
+def about_compared(run: Run, measurements: RunMeasurements) -> str:
     """How the masks were measured, and where there is more."""
-    how = how_compared(run, evidence.images, evidence.draws)
+    how = how_compared(run, measurements.images, measurements.draws)
     return f"{how} More methods, more masks and confidence intervals: promask compare. A click on a heading sorts."
 
 
 def how_compared(run: Run, images: int, draws: int) -> str:
     """On which images the masks were measured, and how many random ones there were."""
-    same = f"All on the same {count(images, _noun(run))}, {seen(run)}, {run.config.recon}."
-    if images == 1:
-        same = f"All on one {_noun(run)}, {seen(run)}, {run.config.recon}."
+    same = f"the same {count(images, _noun(run))}" if images > 1 else f"one {_noun(run)}"
     drawn = f"± is the standard deviation over {draws} random masks."
-    return f"{same} {drawn if draws > 1 else 'Of masks that are drawn at random there is one.'}"
+    drawn = drawn if draws > 1 else "Each random baseline was drawn once."
+    return f"All masks were measured on {same}, {relation(run)}, {run.config.recon}. {drawn}"
 
 
-def about_slices(run: Run, evidence: Evidence, rows: int) -> str:
+def how_learned(run: Run) -> Iterator[str]:
+    """What a run was learned from and measured on, and what happened on the way: the lines below its tables."""
+    data, evaluation = run.record.data, run.record.evaluation
+    size = " x ".join(map(str, data.shape[1:] if data.shape[0] == 1 else data.shape))
+    subjects = f" of {count(data.groups, 'subject')}" if data.groups > 1 else ""
+    sentence = (
+        f"Learned from {count(data.images, _noun(run))}{subjects}, {size}, in {run.record.seconds:.1f} s, "
+        f"{_acquired(run)}"
+    )
+    if evaluation:
+        sentence += f"; measured on {count(evaluation.images, _noun(run))}, {relation(run)}, {evaluation.recon}"
+    yield f"{sentence}."
+    if run.history.stopped_after is not None:
+        yield f"Stopped after {run.history.stopped_after} of {run.config.steps} steps: the mask no longer changed."
+    if run.record.reference:
+        yield about_reference(run)
+    if run.config.finetune and run.network is None:
+        yield "Kept the given network: the fine-tuned one was not better on the validation images."
+
+
+def about_slices(run: Run, measurements: RunMeasurements, rows: int) -> str:
     """Which images the table holds."""
-    measured = len(evidence.evaluation.psnr)
-    which = f"{count(measured, _noun(run))} ({evidence.evaluation.part})"
+    measured = len(measurements.evaluation.psnr)
+    which = f"{count(measured, _noun(run))} ({measurements.evaluation.part})"
     if rows < measured:
         which = f"{rows} of {which}, evenly spread"
     return f"With the learned mask: {which}. A click on a heading sorts."
@@ -184,18 +202,14 @@ def about_trajectory(run: Run) -> str:
     """What the film shows."""
     text = "The last picture shows the probabilities on the way, from the start to the end"
     text += " of the first member" if run.config.members > 1 else ""
-    return text + (", before another mask took the place of what was learned." if run.record.reference else ".")
+    return text + (", before a reference mask took the place of the learned one." if run.record.reference else ".")
 
 
 def command(run: Run) -> str:
     """The command that made a run, or the call."""
-    typed = run.record.command
-    if typed:
-        return str(typed)
-    source = run.record.data.source
-    return (
-        f"promask.learn(...)  # from Python, on {source}: acceleration={run.config.acceleration:g}, "
-        f"seed={run.config.seed}; all settings are below"
+    return run.record.command or (
+        f"promask.learn(...)  # from Python, on {run.record.data.source}: "
+        f"acceleration={run.config.acceleration:g}, seed={run.config.seed}; all settings are below"
     )
 
 
@@ -206,22 +220,21 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "Learned from", f"{data.source}: {count(data.images, _noun(run))} ({data.part}), {shape} each"
     evaluation = run.record.evaluation
     if evaluation:
-        measured = f"{count(evaluation.images, _noun(run))} ({evaluation.part}), {seen(run)}"
+        measured = f"{count(evaluation.images, _noun(run))} ({evaluation.part}), {relation(run)}"
         yield "Measured on", f"{_source(run)}: {measured}"
     yield "Acceleration", f"{run.acceleration:.4g} achieved, {run.config.acceleration:g} asked"
-    yield "Units", f"{pattern.units}, on the free axes {list(pattern.free)} of {list(pattern.shape)}"
+    yield (
+        f"All {unit_noun(pattern)}",
+        f"{pattern.units}, along the undersampled directions {list(pattern.free)} of {list(pattern.shape)}",
+    )
     yield "Loss", run.config.loss
     yield "Reconstruction", run.config.recon
     yield "Seed", str(run.config.seed)
-    yield (
-        "Time",
-        f"{run.record.seconds:.1f} s for {run.config.members} x {_steps(run)}",
-    )
-    versions = run.record.versions
-    yield "Versions", ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield "Time", f"{run.record.seconds:.1f} s for {run.config.members} x {_steps(run)}"
+    yield "Versions", ", ".join(f"{name} {version}" for name, version in run.record.versions.items())
 
 
-def seen(run: Run) -> str:
+def relation(run: Run) -> str:
     """What the images that a run was measured on are to those that it was learned from."""
     return {
         SAME: "the same that it was learned from",
@@ -245,8 +258,9 @@ def _noun(run: Run) -> str:
     return "volume" if run.config.volumes else "image"
 
 
-def _units(run: Run) -> str:
-    return "lines" if len(run.distribution.pattern.free) == 1 else "locations"
+def _acquired(run: Run) -> str:
+    pattern = run.distribution.pattern
+    return f"{run.distribution.budget} of {pattern.units} {unit_noun(pattern)}"
 
 
 def _steps(run: Run) -> str:

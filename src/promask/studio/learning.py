@@ -19,7 +19,7 @@ from promask.errors import InputWarning
 from promask.figures.layout import plane, white
 from promask.learning.hooks import Progress
 from promask.learning.run import Run
-from promask.report.page import grey, shrunk
+from promask.report.page import image_picture, shrink
 from promask.report.pipeline import learn_and_report
 from promask.studio.processes import Say
 from promask.types import Image
@@ -48,7 +48,7 @@ def describe(data: str, say: Say) -> dict[str, Any]:
 def picture_of(image: Image) -> str:
     """An image as a grey PNG in a data: address, its channels combined; of a volume, the plane in the middle."""
     magnitude = plane(torch.linalg.vector_norm(image, dim=0).float())
-    return grey(shrunk(magnitude, LARGEST_PICTURE**2), white(magnitude))
+    return image_picture(shrink(magnitude, LARGEST_PICTURE**2), white(magnitude))
 
 
 BETWEEN = 0.1

@@ -1,0 +1,248 @@
+"""The quality of a run's mask on images that it was not learned from, beside reference masks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from promask.baselines import BASELINES, matching_pattern
+from promask.data.sample_sets import OTHER_PART, Subset, choose_part
+from promask.data.sources import read_part
+from promask.errors import InputError
+from promask.evaluation.cells import Cell, Conditions, make_mask
+from promask.evaluation.evaluate import (
+    Evaluation,
+    NetworkLike,
+    ReconstructedImage,
+    evaluate,
+    mean_and_spread,
+    measurable,
+    reconstruct_one,
+    same_data,
+)
+from promask.evaluation.methods import Method
+from promask.learning.records import METRICS, Measured, Quality, ReferenceComparison
+from promask.learning.run import Run
+from promask.losses.segmentation import Segmentation
+from promask.recon.base import Reconstruction
+from promask.types import Mask, SampleSet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REFERENCES = ("equispaced", "gaussian", "poisson", "radial", "centre", "energy")
+"""The reference masks of a report, as far as they fit the pattern; equispaced lines also beside samples.
+Poisson discs take a while and are meant for iterative reconstructions: they are left to those."""
+LEARNED = "promask"
+DRAWS = 5
+"""Masks of each random baseline; one where images take long: iterative reconstructions, networks, many units."""
+MANY_UNITS = 2**19
+MOST_IMAGES = 16
+MOST_VALUES = 2**22
+"""How many images masks are compared on, at most, and how many values these may have; half of it if iterative."""
+HELD_OUT, SAME, SOME, OTHER = "held out", "same", "some", "other"
+"""What the images that a mask is measured on are to those that it was learned from."""
+
+OnMask = Callable[[int, int], None]
+"""Called with the number of masks measured, and how many there are."""
+
+
+@dataclass(frozen=True)
+class ExampleImage:
+    """One image of the report, reconstructed with each of the masks."""
+
+    index: int
+    """Its number in the part of the data that was measured."""
+    subject: int
+    """As in `RunMeasurements`."""
+    title: str
+    """Why it was chosen."""
+    images: Mapping[str, ReconstructedImage]
+
+
+@dataclass(frozen=True)
+class RunMeasurements:
+    """The quality of every image, of reference masks beside the learned one, and a few images to look at.
+
+    Attributes:
+        evaluation: The quality of the learned mask on every image.
+        source: The name of the data that were measured.
+        relation: Whether the mask was learned from them: `held out`, `same`, `some` or `other`.
+        subjects: The number of the subject of each image; names are left out, as they may be those of patients.
+        compared: Of each mask the means over the same few images; random ones have the spread over draws,
+            `psnr_spread`.
+        images: How many images masks were compared on.
+        draws: Masks of each random baseline.
+        masks: The first mask of each kind.
+        examples: A few images with all masks.
+        contours: Of one image, the labels and what the network finds, if there is a network.
+    """
+
+    evaluation: Evaluation
+    source: str
+    relation: str
+    subjects: Sequence[int]
+    compared: Mapping[str, Mapping[str, Any]]
+    images: int
+    draws: int
+    masks: Mapping[str, Mask]
+    examples: Sequence[ExampleImage]
+    contours: "Figure | None" = None
+
+    def add_to(self, run: Run) -> Run:
+        """The run with these measurements in its record, as run.json keeps them."""
+        compared = {"images": self.images, "draws": self.draws, "masks": self.compared}
+        return run.with_record(
+            evaluation=Quality.from_json(self.evaluation.summary()),
+            measured=Measured(self.source, self.relation),
+            compared=ReferenceComparison.from_json(compared),
+        )
+
+
+def measure_run(
+    run: Run,
+    data: SampleSet,
+    network: NetworkLike | None = None,
+    recon: Reconstruction | None = None,
+    part: str | None = None,
+    on_mask: OnMask | None = None,
+) -> RunMeasurements:
+    """Measure a run's mask on the part of the data that it was not learned from, and reference masks beside it.
+
+    Args:
+        run: The run.
+        data: A data set of `promask.data.load`.
+        network: The segmentation network, or its file, that images are judged by, too.
+        recon: How images are reconstructed; None: as the run was learned for.
+        part: `train`, `test` or `all`; None: what the run was not learned from, or, of other data, the held-out
+            subjects.
+        on_mask: Called with the number of masks measured, and how many there are.
+
+    Returns:
+        What `write_report` shows, and what `add_to` puts into the record of the run.
+    """
+    recon = run.reconstruction() if recon is None else recon
+    if on_mask is not None:
+        on_mask(0, 1 + len(REFERENCES))
+    task = None if network is None else measurable(network)
+    own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
+    part = part or (OTHER_PART[learned_from] if own else None)
+    _, measured, part = read_part(data, part=part, default="test", recon=recon)
+    evaluation = replace(evaluate(run.mask, measured, "all", network=task, recon=recon), part=part)
+    few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
+    slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
+    draws = 1 if slow else DRAWS
+    learning, _ = choose_part(data, learned_from if own else OTHER_PART[part], "train")
+    masks = {LEARNED: [run.mask], **_reference_masks(run, learning, recon, draws)}
+    total, done = sum(map(len, masks.values())), 0
+    evaluations: dict[str, list[Evaluation]] = {name: [] for name in masks}
+    for name, of_method in masks.items():
+        for mask in of_method:
+            evaluations[name].append(evaluate(mask, few, "all", network=task, recon=recon))
+            done += 1
+            if on_mask is not None:
+                on_mask(done, total)
+    compared = {name: _summary(each) for name, each in evaluations.items()}
+    first = {name: of_method[0] for name, of_method in masks.items()}
+    subjects = number_subjects(measured.groups, data.groups)
+    examples = []
+    for title, place in _choose_examples(evaluations[LEARNED][0].psnr).items():
+        images = {name: reconstruct_one(mask, few, place, recon) for name, mask in first.items()}
+        examples.append(ExampleImage(few.indices[place], subjects[few.indices[place]], title, images))
+    contours = None if task is None else _contours(task, few, first, compared, recon)
+    relation = _relation(learned_from, part) if own else OTHER
+    return RunMeasurements(
+        evaluation, data.name, relation, subjects, compared, len(few), draws, first, examples, contours
+    )
+
+
+def _reference_masks(run: Run, learning: SampleSet, recon: Reconstruction, draws: int) -> dict[str, list[Mask]]:
+    """Masks of each reference method that fits the pattern of a run, for the same acceleration."""
+    pattern = run.distribution.pattern
+    conditions = Conditions(learning, learning, centre=run.config.centre or None, beside=pattern)
+    masks: dict[str, list[Mask]] = {}
+    for name in REFERENCES:
+        method = Method.parse(name)
+        if matching_pattern(name, pattern) is None or not BASELINES[name].available:
+            continue
+        if name == "poisson" and not recon.iterative:
+            continue
+        cells = [Cell(method, run.config.acceleration, seed) for seed in range(draws if method.draws else 1)]
+        try:
+            masks[name] = [mask for cell in cells if (mask := make_mask(conditions, cell).mask) is not None]
+        except InputError:  # more lines than there are, or a centre that does not fit into so few of them
+            continue
+    return masks
+
+
+def _summary(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    first = evaluations[0].summary()
+    about = {name: first[name] for name in ("acceleration", "images", "part")}
+    return about | mean_and_spread(evaluations, [name for name in METRICS if name in first])
+
+
+def number_subjects(groups: Sequence[str], known: Sequence[str]) -> list[int]:
+    """The numbers of subjects, from 1, in the order in which they appear among those that are known.
+
+    >>> number_subjects(["otto", "eva", "otto"], known=["anna", "anna", "otto", "eva"])
+    [2, 3, 2]
+    """
+    number_of = {group: number for number, group in enumerate(dict.fromkeys(known), start=1)}
+    return [number_of[group] for group in groups]
+
+
+def _relation(learned_from: str, measured: str) -> str:
+    """What a part of the data is to the part that was learned from.
+
+    >>> _relation("train", "test"), _relation("all", "test"), _relation("train", "all")
+    ('held out', 'same', 'some')
+    """
+    if learned_from in ("all", measured):
+        return SAME
+    return SOME if measured == "all" else HELD_OUT
+
+
+def _contours(
+    task: Segmentation,
+    few: SampleSet,
+    masks: Mapping[str, Mask],
+    compared: Mapping[str, Mapping[str, Any]],
+    recon: Reconstruction,
+) -> "Figure":
+    """The learned mask beside the best of the others."""
+    from promask.figures.contours import contour_figure, middle_image
+
+    others = sorted((name for name in masks if name != LEARNED), key=lambda name: -(compared[name]["dice"] or 0))
+    chosen = {name: masks[name] for name in (LEARNED, *others[:2])}
+    return contour_figure(task, few, middle_image(task, few), chosen, recon)
+
+
+def _most_images(data: SampleSet, recon: Reconstruction) -> int:
+    values = MOST_VALUES // (2 if recon.iterative else 1) // torch.Size(data.shape).numel()
+    return min(max(values, 1), MOST_IMAGES)
+
+
+def _spread_out(count: int, most: int) -> list[int]:
+    """At most so many numbers below `count`, evenly spread.
+
+    >>> _spread_out(10, 4)
+    [1, 3, 6, 8]
+    """
+    most = min(count, most)
+    return [(2 * place + 1) * count // (2 * most) for place in range(most)]
+
+
+def _choose_examples(psnr: Sequence[float]) -> dict[str, int]:
+    """The images to look at, by what they stand for: the middle one first, then the ends.
+
+    >>> _choose_examples([30.0, 20.0, 40.0, 35.0, 10.0])
+    {'median PSNR': 0, 'lowest PSNR': 4, 'highest PSNR': 2}
+    """
+    ranked = sorted(range(len(psnr)), key=psnr.__getitem__)
+    places = {"median PSNR": ranked[len(ranked) // 2], "lowest PSNR": ranked[0], "highest PSNR": ranked[-1]}
+    chosen: dict[str, int] = {}
+    for title, place in places.items():
+        if place not in chosen.values():
+            chosen[title] = place
+    return chosen
