@@ -6,10 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from promask.cli import options as offers
-from promask.cli.options import Convention, Data, Iterations, Json, Part, Regularisation, setting, with_reading
+from promask.cli import options
+from promask.cli.options import (
+    Convention,
+    Data,
+    Iterations,
+    Json,
+    Part,
+    Regularisation,
+    RunFolder,
+    given,
+    option,
+    with_reading,
+)
+from promask.cli.progress import ProgressDisplay
 from promask.cli.show import quality_tables, show_stability
-from promask.cli.terminal import output, print_json, progress_bar, warnings_as_sentences
+from promask.cli.terminal import output, print_json
 from promask.errors import count
 
 
@@ -21,15 +33,15 @@ def evaluate(
     ],
     data: Data,
     network: Annotated[
-        Path | None, setting("FILE", "Also measure what this network finds: Dice and IoU.", "that of the run")
+        Path | None, option("FILE", "Also measure the segmentation by this network: Dice, IoU.", "that of the run")
     ] = None,
     recon: Annotated[
         str | None,
-        setting(
+        option(
             "NAME",
-            "How images are reconstructed: see promask learn.",
+            "The reconstruction: see promask learn.",
             "that of the run, zero-filled",
-            offers.one_of(offers.RECONSTRUCTIONS),
+            options.RECONSTRUCTIONS,
         ),
     ] = None,
     iterations: Iterations = None,
@@ -40,10 +52,10 @@ def evaluate(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Measure the image quality that a mask gives, and what a network finds in the images.
+    """Measure the image quality that a mask gives, and the segmentation of the images by a network.
 
-    A run is measured on what it did not see of its data, which are read as they were when it was learned, unless
-    options say otherwise.
+    A run is measured on the part of its data that it was not learned from. The data are read as they were for
+    learning, unless options say otherwise.
 
     Examples:
       promask evaluate runs/brain brain
@@ -60,18 +72,17 @@ def evaluate(
     from promask.recon import with_settings
 
     settings: dict[str, Any] = {"recon": recon or "zero-filled"}
-    of_recon = {"iterations": iterations, "regularisation": regularisation}
-    given = {name: value for name, value in of_recon.items() if value is not None}
-    with progress_bar() as bar, warnings_as_sentences():
+    of_recon = given({"iterations": iterations, "regularisation": regularisation})
+    with ProgressDisplay() as display:
         if (mask / "run.json").is_file():
             run = Run.load(mask)
             part, read_as = unseen(run, data, part)
             settings |= read_as
             network = network or own_network(run, mask)
             if recon is None:
-                settings["recon"], given = with_settings(run.reconstruction(), given), {}
-        settings |= reading | given
-        result = evaluate_mask(read_mask(mask).mask, data, part, bar.on_file, convention, network, **settings)
+                settings["recon"], of_recon = with_settings(run.reconstruction(), of_recon), {}
+        settings |= reading | of_recon
+        result = evaluate_mask(read_mask(mask).mask, data, part, display.on_file, convention, network, **settings)
     summary = result.summary()
     if as_json:
         print_json(summary)
@@ -83,17 +94,19 @@ def evaluate(
             f"{find_convention(convention).sentence}"
         )
         if result.segmented:
-            output.print(f"Dice and IoU of what {network} finds; an image counts for a class that is in it.")
+            output.print(
+                f"Dice and IoU of the segmentation by {network}; a class is measured on the images that have it."
+            )
 
 
 @with_reading
 def stability(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    folder: RunFolder,
     data: Data,
-    draws: Annotated[int, typer.Option(metavar="N", help="Random masks of either kind, at least 2.")] = 20,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same masks.")] = 0,
+    draws: Annotated[int, option("N", "Random masks of either kind, at least 2.")] = 20,
+    seed: Annotated[int, option("N", f"{options.SEED_HELP} masks.")] = 0,
     out: Annotated[
-        Path | None, setting("DIR", "The folder for stability.json and figures/stability.png.", "the run")
+        Path | None, option("DIR", "The folder for stability.json and figures/stability.png.", "the run")
     ] = None,
     part: Part = None,
     convention: Convention = "paper",
@@ -101,7 +114,7 @@ def stability(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Tell how stable a run is: members against each other, and random masks against the mode.
+    """Measure how stable a run is: members against each other, and random masks against the mode.
 
     This is section 4.2 of the paper. The data are chosen and read as by promask evaluate.
 
@@ -122,9 +135,9 @@ def stability(
     for place in (numbers.parent, figure.parent):
         check_writable(place)
     part, settings = unseen(run, data, part)
-    with progress_bar() as bar, warnings_as_sentences():
+    with ProgressDisplay() as display:
         result = measure_stability(
-            run, data, part, draws, seed, convention, bar.on_image, bar.on_file, **settings | reading
+            run, data, part, draws, seed, convention, display.on_measurement, display.on_file, **settings | reading
         )
     summary = {"run": str(folder), "data": data, **result.summary()}
     save_figure(stability_figure(result), figure)

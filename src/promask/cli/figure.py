@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from promask.cli import options as offers
-from promask.cli.options import DATA_HELP, Part, Recon, setting, with_reading
-from promask.cli.terminal import output, progress_bar, warnings_as_sentences
+from promask.cli import options
+from promask.cli.options import DATA_HELP, Part, Recon, RunFolder, complete_data, flag, option, with_reading
+from promask.cli.progress import ProgressDisplay
+from promask.cli.terminal import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,65 +21,44 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make the figures of the paper from runs and masks: a PNG and an SVG of each.")
 
-
-def offered_masks(incomplete: str) -> list[str]:
-    """Baselines, perhaps with a pattern, and files; where no baseline is meant, the shell may do better.
-
-    >>> offered_masks("igs:1"), offered_masks("poi")
-    (['igs:1d'], ['poisson'])
-    """
-    baseline, colon, begun = incomplete.partition(":")
-    if colon and baseline in offers.BASELINES:
-        return [f"{baseline}:{pattern}" for pattern in offers.one_of(offers.PATTERNS)(begun)]
-    named = offers.one_of(offers.BASELINES)(incomplete)
-    return [*named, *offers.paths(incomplete)] if named else []
-
-
-def _count(text: str, default: str, least: int, most: int | None = None) -> Any:
-    """A whole number; its default is that of the function behind the command, and here a text for the help."""
-    return typer.Option(metavar="N", min=least, max=most, help=text, show_default=default)
-
-
-OneRun = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUNS", help="Run folders.", show_default=False)]
-Words = Annotated[
+RunFolders = Annotated[list[Path], typer.Argument(metavar="RUNS", help="Run folders.", show_default=False)]
+Masks = Annotated[
     list[str],
     typer.Argument(
         metavar="MASKS",
         help="Run folders, mask files, and baselines such as energy, equispaced or energy:1d, which are made for "
-        "the data, of the pattern of the first run; each may have a name: ours=runs/brain.",
+        "the data with the pattern of the first run. Each may have a name: ours=runs/brain.",
         show_default=False,
-        autocompletion=offered_masks,
+        autocompletion=options.complete_masks,
     ),
 ]
-Out = Annotated[
-    Path, typer.Option(metavar="FILE", help="Where to write FILE.png and FILE.svg.", show_default=False)
+Out = Annotated[Path, option("FILE", "Where to write FILE.png and FILE.svg.", False)]
+Dpi = Annotated[int | None, option("N", "Dots per inch of the pictures.", "200", min=20, max=1200)]
+OptionalData = Annotated[
+    str | None, option("DATA", f"The images: {DATA_HELP}", "the held-out part of the run's data", complete_data)
 ]
-Dpi = Annotated[int | None, _count("Dots per inch of the pictures.", "200", 20, 1200)]
-OfData = Annotated[
-    str | None,
-    setting("DATA", f"The images: {DATA_HELP}", "what the run did not see of its data", offers.data),
+Image = Annotated[int | None, option("N", "The number of the image to show, from 0.", "the one in the middle")]
+Acceleration = Annotated[
+    float | None,
+    option("NUMBER", "Acceleration factor of baselines.", "that of the first run or file", name="--accel"),
 ]
-Image = Annotated[
-    int | None, setting("N", "The number of the image that is shown, from 0.", "the one in the middle")
-]
-Accel = Annotated[float | None, setting("NUMBER", "For baselines.", "that of the first run or file")]
+Seed = Annotated[int, option("N", f"{options.SEED_HELP} masks.", min=0)]
 
 
 @app.command()
 @with_reading
 def film(
-    run: OneRun,
+    run: RunFolder,
     out: Out,
-    data: OfData = None,
+    data: OptionalData = None,
     image: Image = None,
-    frames: Annotated[int | None, _count("Moments to show, at most.", "6", 2)] = None,
+    frames: Annotated[int | None, option("N", "Steps to show, at most.", "6", min=2)] = None,
     part: Part = None,
     dpi: Dpi = None,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Show learning as a strip of film: probabilities, and an image with the mask of each moment (Figure 1).
+    """Show learning as a film strip: probabilities and a reconstructed image at several steps (Figure 1).
 
     Example: promask figure film runs/brain --out film
     """
@@ -86,8 +66,7 @@ def film(
     from promask.figures.learning import film as make
 
     def figure(on_file: "OnFile") -> "Figure":
-        (found,) = _runs([run])
-        _moments(found)
+        found = _load_with_trajectory(run)
         return make(found, _images(found, data, part, on_file, reading), image, frames or FRAMES)
 
     _write(figure, out, dpi)
@@ -95,11 +74,9 @@ def film(
 
 @app.command()
 def probabilities(
-    runs: Runs,
+    runs: RunFolders,
     out: Out,
-    examples: Annotated[
-        bool, typer.Option("--examples/--no-examples", metavar="", help="An image of the data at the right.")
-    ] = True,
+    examples: Annotated[bool, flag("--examples/--no-examples", "An image of the data at the right.")] = True,
     dpi: Dpi = None,
 ) -> None:
     """Show what was learned from different data (rows) at different accelerations (columns; Figure 4).
@@ -110,32 +87,32 @@ def probabilities(
     from promask.figures.masks import probabilities as make
 
     def figure(on_file: "OnFile") -> "Figure":
-        found = _runs(runs)
+        found = _load(runs)
         return make(found, examples_of(found, on_file) if examples else None)
 
     _write(figure, out, dpi)
 
 
 @app.command()
-def histograms(run: OneRun, out: Out, dpi: Dpi = None) -> None:
-    """Show how the probabilities spread over the phases of learning (Figure 2).
+def histograms(run: RunFolder, out: Out, dpi: Dpi = None) -> None:
+    """Show histograms of the probabilities in the phases of learning (Figure 2).
 
     Example: promask figure histograms runs/paper --out histograms
     """
     from promask.figures.learning import histograms as make
 
-    _write(lambda _: make(*_runs([run])), out, dpi)
+    _write(lambda _: make(*_load([run])), out, dpi)
 
 
 @app.command()
 @with_reading
 def curves(
-    run: OneRun,
+    run: RunFolder,
     out: Out,
-    data: OfData = None,
-    images: Annotated[int | None, _count("Images that are looked at, at most.", "4", 1)] = None,
-    draws: Annotated[int | None, _count("Random masks at each moment.", "3", 0)] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed gives the same masks.")] = 0,
+    data: OptionalData = None,
+    images: Annotated[int | None, option("N", "Images to reconstruct, at most.", "4", min=1)] = None,
+    draws: Annotated[int | None, option("N", "Random masks at each step shown.", "3", min=0)] = None,
+    seed: Seed = 0,
     part: Part = None,
     dpi: Dpi = None,
     *,
@@ -149,8 +126,7 @@ def curves(
     from promask.figures.learning import curves as make
 
     def figure(on_file: "OnFile") -> "Figure":
-        (found,) = _runs([run])
-        _moments(found)
+        found = _load_with_trajectory(run)
         of_draws = DRAWS if draws is None else draws
         return make(found, _images(found, data, part, on_file, reading), images or IMAGES, of_draws, seed)
 
@@ -160,22 +136,22 @@ def curves(
 @app.command()
 @with_reading
 def reconstructions(
-    masks: Words,
+    masks: Masks,
     out: Out,
-    data: OfData = None,
+    data: OptionalData = None,
     image: Image = None,
-    accel: Accel = None,
+    acceleration: Acceleration = None,
     zoom: Annotated[
-        str | None, setting("ROWS,COLUMNS", "What is shown larger, such as 60:110,40:90.", "most detail")
+        str | None, option("ROWS,COLUMNS", "The part to enlarge, such as 60:110,40:90.", "most detail")
     ] = None,
     recon: Recon = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of baselines that are drawn.")] = 0,
+    seed: Seed = 0,
     part: Part = None,
     dpi: Dpi = None,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Show an image with several masks: the image, a part of it, its error and the mask (Figure 8).
+    """Show reconstructions with several masks: image, enlarged part, error and mask (Figure 8).
 
     Example: promask figure reconstructions runs/brain energy equispaced --out reconstructions
     """
@@ -186,7 +162,7 @@ def reconstructions(
     def figure(on_file: "OnFile") -> "Figure":
         box = None if zoom is None else parse_box(zoom)
         shown = entered(
-            [Entrant.parse(word) for word in masks], data, accel, recon, seed, part, on_file, **reading
+            [Entrant.parse(word) for word in masks], data, acceleration, recon, seed, part, on_file, **reading
         )
         return make(shown.masks, shown.images, image, shown.recon, box)
 
@@ -196,26 +172,26 @@ def reconstructions(
 @app.command()
 @with_reading
 def contours(
-    masks: Words,
+    masks: Masks,
     out: Out,
     network: Annotated[
-        Path | None, setting("FILE", "The network that segments.", "that of the first run that has one")
+        Path | None, option("FILE", "The segmentation network.", "that of the first run that has one")
     ] = None,
-    data: OfData = None,
+    data: OptionalData = None,
     image: Image = None,
-    accel: Accel = None,
+    acceleration: Acceleration = None,
     recon: Recon = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of baselines that are drawn.")] = 0,
+    seed: Seed = 0,
     part: Part = None,
     dpi: Dpi = None,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Show what a network finds with several masks, beside what is there (Figure 10).
+    """Show the segmentation of an image with several masks, beside the true one (Figure 10).
 
     Example: promask figure contours runs/task energy equispaced --network unet.safetensors --out contours
     """
-    from promask.data.preprocess import reconstructed_channels
+    from promask.data.preprocess import channels_seen
     from promask.evaluation.evaluate import measurable
     from promask.evaluation.held_out import check_index
     from promask.figures.contours import contour_figure as make
@@ -225,8 +201,8 @@ def contours(
     def figure(on_file: "OnFile") -> "Figure":
         entrants = [Entrant.parse(word) for word in masks]
         task = measurable(network or network_of(entrants))
-        shown = entered(entrants, data, accel, recon, seed, part, on_file, **reading)
-        task.check(shown.images, reconstructed_channels(shown.images, shown.recon))
+        shown = entered(entrants, data, acceleration, recon, seed, part, on_file, **reading)
+        task.check(shown.images, channels_seen(shown.images, shown.recon))
         index = middle_image(task, shown.images) if image is None else check_index(image, shown.images)
         return make(task, shown.images, index, shown.masks, shown.recon)
 
@@ -236,15 +212,13 @@ def contours(
 @app.command()
 @with_reading
 def variance(
-    runs: Runs,
+    runs: RunFolders,
     out: Out,
-    data: OfData = None,
+    data: OptionalData = None,
     image: Image = None,
-    draws: Annotated[int | None, _count("Random masks of each run.", "20", 2)] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed gives the same masks.")] = 0,
-    masks_only: Annotated[
-        bool, typer.Option("--masks-only", metavar="", help="Only where members disagree, without images.")
-    ] = False,
+    draws: Annotated[int | None, option("N", "Random masks of each run.", "20", min=2)] = None,
+    seed: Seed = 0,
+    masks_only: Annotated[bool, flag("--masks-only", "Only where members disagree, without images.")] = False,
     part: Part = None,
     dpi: Dpi = None,
     *,
@@ -258,34 +232,36 @@ def variance(
     from promask.figures.masks import variance as make
 
     def figure(on_file: "OnFile") -> "Figure":
-        found = _runs(runs)
+        found = _load(runs)
         images = [] if masks_only else [_images(run, data, part, on_file, reading) for run in found]
         return make(found, images or None, image, draws or DRAWS, seed)
 
     _write(figure, out, dpi)
 
 
-def _write(figure: "Callable[[OnFile], Figure]", out: Path, dpi: int | None) -> None:
+def _write(make: "Callable[[OnFile], Figure]", out: Path, dpi: int | None) -> None:
     """Make a figure, after a look at the place for it, and say where it is."""
     from promask.figures.layout import RESOLUTION, figure_files, save_as_both
 
     figure_files(out)
-    with progress_bar() as bar, warnings_as_sentences():
-        made = figure(bar.on_file)
-    output.print("Written: " + ", ".join(map(str, save_as_both(made, out, dpi or RESOLUTION))))
+    with ProgressDisplay() as display:
+        figure = make(display.on_file)
+    output.print("Written: " + ", ".join(map(str, save_as_both(figure, out, dpi or RESOLUTION))))
 
 
-def _runs(folders: list[Path]) -> "list[Run]":
+def _load(folders: list[Path]) -> "list[Run]":
     from promask.learning.run import Run
 
     return [Run.load(folder) for folder in folders]
 
 
-def _moments(run: "Run") -> None:
-    """Refuse a run without a way, before its data are read."""
+def _load_with_trajectory(folder: Path) -> "Run":
+    """Load a run, and refuse one without a trajectory before its data are read."""
     from promask.figures.learning import moments
 
+    (run,) = _load([folder])
     moments(run)
+    return run
 
 
 def _images(
