@@ -8,19 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from promask.cli import options
-from promask.cli.options import (
-    Axis,
-    Convention,
-    Data,
-    Format,
-    Iterations,
-    Json,
-    Recon,
-    Regularisation,
-    complete_from,
-    option,
-    with_reading,
-)
+from promask.cli.options import option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import show_comparison
 from promask.cli.terminal import messages, output
@@ -39,17 +27,18 @@ BASELINES_HELP = (
 def baseline(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help=BASELINES_HELP, autocompletion=complete_from(options.BASELINES)),
+        typer.Argument(
+            metavar="NAME", help=BASELINES_HELP, autocompletion=options.complete_from(options.BASELINES)
+        ),
     ],
-    data: Data,
+    data: options.Data,
     acceleration: Annotated[float, option("NUMBER", f"{options.ACCELERATION_HELP}.", name="--accel")],
     out: Annotated[Path, option("FILE", "The file to write.")],
-    to: Format = None,
+    to: options.Format = None,
     pattern: Annotated[
-        str | None,
-        option("1d|2d|3d", "Number of undersampled directions.", "2d; for lines: 1d", options.PATTERNS),
+        str | None, option("1d|2d|3d", "Number of undersampled directions.", "2d; for lines: 1d", options.PATTERNS)
     ] = None,
-    axis: Axis = None,
+    axis: options.Axis = None,
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "its own")] = None,
     seed: Annotated[int, option("N", f"{options.SEED_HELP} mask.")] = 0,
     *,
@@ -82,7 +71,7 @@ def baseline(
 
 @with_reading
 def compare(
-    data: Data,
+    data: options.Data,
     accelerations: Annotated[
         list[float], option("NUMBERS", "Acceleration factors, such as 4 8 16 32.", False, name="--accel")
     ],
@@ -115,12 +104,12 @@ def compare(
             options.LOSSES,
         ),
     ] = None,
-    recon: Recon = None,
-    iterations: Iterations = None,
-    regularisation: Regularisation = None,
-    convention: Convention = "paper",
+    recon: options.Recon = None,
+    iterations: options.Iterations = None,
+    regularisation: options.Regularisation = None,
+    convention: options.Convention = "paper",
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "the method's own")] = None,
-    axis: Axis = None,
+    axis: options.Axis = None,
     jobs: Annotated[int | None, option("N", "Processes at a time.", "one per core, at most 4")] = None,
     scheduler: Annotated[
         str | None,
@@ -129,9 +118,9 @@ def compare(
             "Make the masks on a Dask cluster whose workers can read DATA: tcp://HOST:PORT of its scheduler.",
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
     *,
-    reading: dict[str, Any],
+    context: Any,
 ) -> None:
     """Compare methods at several accelerations, on images that no mask was made from: the paper's Table 1.
 
@@ -152,29 +141,12 @@ def compare(
     from promask.evaluation.workers import usual_jobs
     from promask.report.comparison import compare as compare_methods
 
+    # All other options are arguments of the library's function, by the same names.
+    chosen = options.given({name: value for name, value in context.params.items() if name != "as_json"})
+    if jobs is None and scheduler is None:
+        chosen["jobs"] = usual_jobs()
     with ProgressDisplay() as display, report_finished_masks(display.on_cell) as on_cell:
-        comparison = compare_methods(
-            data,
-            accelerations,
-            methods,
-            out=out,
-            seeds=seeds,
-            learned_seeds=learned_seeds,
-            task=task,
-            network=network,
-            recon=recon or "zero-filled",
-            iterations=iterations,
-            regularisation=regularisation,
-            convention=convention,
-            loss=loss,
-            centre=centre,
-            axis=axis,
-            jobs=usual_jobs() if jobs is None and scheduler is None else jobs,
-            scheduler=scheduler,
-            on_cell=on_cell,
-            on_file=display.on_file,
-            **reading,
-        )
+        comparison = compare_methods(**chosen, on_cell=on_cell, on_file=display.on_file)
     show_comparison(comparison, out, as_json)
 
 

@@ -7,18 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from promask.cli import options
-from promask.cli.options import (
-    Convention,
-    Data,
-    Iterations,
-    Json,
-    Part,
-    Regularisation,
-    RunFolder,
-    given,
-    option,
-    with_reading,
-)
+from promask.cli.options import option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import quality_tables, show_stability
 from promask.cli.terminal import output, print_json
@@ -31,7 +20,7 @@ def evaluate(
         Path,
         typer.Argument(metavar="MASK_OR_RUN", help="A run folder, or a mask: .npy, .mat, .cfl, .png, .csv, .h5."),
     ],
-    data: Data,
+    data: options.Data,
     network: Annotated[
         Path | None, option("FILE", "Also measure the segmentation by this network: Dice, IoU.", "that of the run")
     ] = None,
@@ -44,11 +33,11 @@ def evaluate(
             options.RECONSTRUCTIONS,
         ),
     ] = None,
-    iterations: Iterations = None,
-    regularisation: Regularisation = None,
-    part: Part = None,
-    convention: Convention = "paper",
-    as_json: Json = False,
+    iterations: options.Iterations = None,
+    regularisation: options.Regularisation = None,
+    part: options.Part = None,
+    convention: options.Convention = "paper",
+    as_json: options.Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -72,7 +61,7 @@ def evaluate(
     from promask.recon import with_settings
 
     settings: dict[str, Any] = {"recon": recon or "zero-filled"}
-    of_recon = given({"iterations": iterations, "regularisation": regularisation})
+    of_recon = options.given({"iterations": iterations, "regularisation": regularisation})
     with ProgressDisplay() as display:
         if (mask / "run.json").is_file():
             run = Run.load(mask)
@@ -101,16 +90,16 @@ def evaluate(
 
 @with_reading
 def stability(
-    folder: RunFolder,
-    data: Data,
+    folder: options.RunFolder,
+    data: options.Data,
     draws: Annotated[int, option("N", "Random masks of either kind, at least 2.")] = 20,
     seed: Annotated[int, option("N", f"{options.SEED_HELP} masks.")] = 0,
     out: Annotated[
         Path | None, option("DIR", "The folder for stability.json and figures/stability.png.", "the run")
     ] = None,
-    part: Part = None,
-    convention: Convention = "paper",
-    as_json: Json = False,
+    part: options.Part = None,
+    convention: options.Convention = "paper",
+    as_json: options.Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from promask.cli.options import Format, Part, RunFolder, complete_data, flag, option, with_reading
+from promask.cli import options
+from promask.cli.options import flag, option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.terminal import messages, output
 from promask.errors import InputError, InputWarning
@@ -17,7 +18,7 @@ from promask.errors import InputError, InputWarning
 def export(
     mask: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a mask file of any format.")],
     out: Annotated[Path, option("FILE", "The file to write.")],
-    to: Format = None,
+    to: options.Format = None,
     shape: Annotated[list[int] | None, option("H W", "Resize the mask to another matrix size.", False)] = None,
 ) -> None:
     """Write a mask for other programs: NumPy, MATLAB, BART, a picture, the order of phase encodes, fastMRI.
@@ -38,9 +39,7 @@ def export(
     output.print(f"{written}: mask, {list(exported.mask.shape)}, x{exported.achieved:.4g}")
 
 
-def cache(
-    clear: Annotated[bool, flag("--clear", "Remove what it holds.")] = False,
-) -> None:
+def cache(clear: Annotated[bool, flag("--clear", "Remove what it holds.")] = False) -> None:
     """Print the folder of the cache, which keeps prepared samples, and its size.
 
     The environment variable PROMASK_CACHE chooses another folder.
@@ -58,15 +57,20 @@ def cache(
 
 @with_reading
 def report(
-    folder: RunFolder,
+    folder: options.RunFolder,
     data: Annotated[
         str | None,
-        option("DATA", "The images to show and to measure: see promask learn.", "those of the run", complete_data),
+        option(
+            "DATA",
+            "The images to show and to measure: see promask learn.",
+            "those of the run",
+            options.complete_data,
+        ),
     ] = None,
     network: Annotated[
         Path | None, option("FILE", "The network that segments the images.", "that of the run")
     ] = None,
-    part: Part = None,
+    part: options.Part = None,
     *,
     reading: dict[str, Any],
 ) -> None:

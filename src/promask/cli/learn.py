@@ -8,20 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from promask.cli import options
-from promask.cli.options import (
-    Axis,
-    Data,
-    Iterations,
-    Json,
-    Part,
-    Recon,
-    Regularisation,
-    complete_from,
-    flag,
-    given,
-    option,
-    with_reading,
-)
+from promask.cli.options import flag, option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import show_run
 from promask.cli.terminal import InterruptedCommand, is_main_process
@@ -29,17 +16,16 @@ from promask.cli.terminal import InterruptedCommand, is_main_process
 
 @with_reading
 def learn(
-    data: Data,
+    data: options.Data,
     out: Annotated[Path, option("RUN", "The folder for the result.")],
     acceleration: Annotated[
         float | None,
         option("NUMBER", f"{options.ACCELERATION_HELP}; needed unless --config has it.", name="--accel"),
     ] = None,
     pattern: Annotated[
-        str | None,
-        option("1d|2d|3d", "Number of undersampled directions; 1d: lines.", "2d", options.PATTERNS),
+        str | None, option("1d|2d|3d", "Number of undersampled directions; 1d: lines.", "2d", options.PATTERNS)
     ] = None,
-    axis: Axis = None,
+    axis: options.Axis = None,
     task: Annotated[
         str | None,
         option(
@@ -62,16 +48,14 @@ def learn(
     network: Annotated[Path | None, option("FILE", "The segmentation network: see promask segment train.")] = None,
     finetune: Annotated[bool, flag("--finetune", "Train the network further while the mask is learned.")] = False,
     network_rate: Annotated[float | None, option("RATE", "Learning rate of --finetune.", "1e-4")] = None,
-    recon: Recon = None,
-    iterations: Iterations = None,
-    regularisation: Regularisation = None,
+    recon: options.Recon = None,
+    iterations: options.Iterations = None,
+    regularisation: options.Regularisation = None,
     preset: Annotated[str, option("default|paper", "Settings to start from.", values=options.PRESETS)] = "default",
     steps: Annotated[
         int | None,
         option(
-            "N",
-            "Steps at most; 5 rounds with a network, 120 for an iterative reconstruction.",
-            "100; paper: 2500",
+            "N", "Steps at most; 5 rounds with a network, 120 for an iterative reconstruction.", "100; paper: 2500"
         ),
     ] = None,
     batch_size: Annotated[
@@ -88,7 +72,7 @@ def learn(
             "START",
             "Initial probabilities: energy, by the energy of the data; uniform; or those of a .npy file or a run.",
             "energy; paper: uniform",
-            complete_from(options.STARTS, files=True),
+            options.complete_from(options.STARTS, files=True),
         ),
     ] = None,
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "0")] = None,
@@ -109,7 +93,7 @@ def learn(
     device: Annotated[
         str | None, option("NAME", "The device of PyTorch: cpu, cuda, ...", "cpu", options.DEVICES)
     ] = None,
-    part: Part = None,
+    part: options.Part = None,
     config: Annotated[
         Path | None, option("FILE", "JSON of settings, or a run.json; options take precedence.")
     ] = None,
@@ -120,7 +104,7 @@ def learn(
         str | None,
         option("ADDRESS", "A Dask cluster that learns the members, such as tcp://HOST:8786.", "this machine"),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
     *,
     context: Any,
 ) -> None:
@@ -148,7 +132,7 @@ def learn(
         from promask.report.pipeline import learn_and_report
 
         names = {field.name for field in dataclasses.fields(Config)}
-        chosen = {name: value for name, value in given(context.params).items() if name in names}
+        chosen = {name: value for name, value in options.given(context.params).items() if name in names}
         settings = (read_settings(config) if config else {}) | chosen
         if network is not None:
             settings["network"] = str(network)

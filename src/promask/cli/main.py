@@ -12,6 +12,7 @@ import typer
 from typer.completion import get_completion_inspect_parameters, install_callback, show_callback
 from typer.exceptions import TyperException
 
+from promask.cli import terminal
 from promask.cli.compare import baseline, compare
 from promask.cli.error_messages import describe_usage_error, find_command, translate_arguments
 from promask.cli.evaluate import evaluate, stability
@@ -23,17 +24,7 @@ from promask.cli.options import flag, option, repeat_options
 from promask.cli.progress import ProgressDisplay
 from promask.cli.segment import app as segment
 from promask.cli.show import show_run
-from promask.cli.terminal import (
-    INTERRUPTED,
-    READER_GONE,
-    TERMINATED,
-    InterruptedCommand,
-    exit_on_termination,
-    is_main_process,
-    messages,
-    output,
-    warnings_as_sentences,
-)
+from promask.cli.terminal import is_main_process, messages, output
 from promask.errors import InputError, LostProcessError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -115,29 +106,29 @@ def main(arguments: list[str] | None = None) -> None:
     status: int | str | None
     kept = ""
     try:
-        with exit_on_termination(), warnings_as_sentences(translate):
+        with terminal.exit_on_termination(), terminal.warnings_as_sentences(translate):
             status = parser(words, prog_name="promask", standalone_mode=False, obj=typed) or 0
     except TyperException as error:
         status = _fail(describe_usage_error(error, words), 2, debug)
     except InputError as error:
         status = _fail(translate(str(error)), 2, debug)
     except KeyboardInterrupt:
-        status = INTERRUPTED
-    except InterruptedCommand as stop:
+        status = terminal.INTERRUPTED
+    except terminal.InterruptedCommand as stop:
         status, kept = stop.code, stop.kept
     except SystemExit as stop:
-        status = READER_GONE if isinstance(stop.__context__, BrokenPipeError) else stop.code
+        status = terminal.READER_GONE if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes there
-        status = READER_GONE
+        status = terminal.READER_GONE
     except LostProcessError as error:
         status = _fail(translate(str(error)), 1, debug) if is_main_process() else 1
     except (OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         status = _fail(translate(str(error).partition("\n")[0]) or type(error).__name__, 1, debug)
-    if status in (INTERRUPTED, TERMINATED) and is_main_process():
+    if status in (terminal.INTERRUPTED, terminal.TERMINATED) and is_main_process():
         messages.print(f"promask: Interrupted{f': {kept}' if kept else ''}.")
-    if status == TERMINATED:
-        _exit_at_once(TERMINATED)
+    if status == terminal.TERMINATED:
+        _exit_at_once(terminal.TERMINATED)
     sys.exit(status)
 
 

@@ -41,14 +41,17 @@ Completer = Callable[[str], list[str]]
 """From the beginning of a word to the values that it may become; with none, the shell completes files."""
 
 
-def complete_from(names: Iterable[str], files: bool = False) -> Completer:
-    """Complete names and, with `files`, because a file may begin like a name, the files beside them.
+def complete_from(names: Iterable[str], variants: Iterable[str] = (), files: bool = False) -> Completer:
+    """Complete names, after a colon their variants, and with `files` also files that begin like a name.
 
-    >>> complete_from(LOSSES)("c")
-    ['complex-mse', 'complex-l1']
+    >>> complete_from(LOSSES)("c"), complete_from(BASELINES, variants=PATTERNS)("igs:1")
+    (['complex-mse', 'complex-l1'], ['igs:1d'])
     """
 
     def complete(incomplete: str) -> list[str]:
+        named, colon, last = incomplete.rpartition(":")
+        if colon and named.partition(":")[0] in names:
+            return [f"{named}:{variant}" for variant in variants if variant.startswith(last)]
         found = [name for name in names if name.startswith(incomplete)]
         return [*found, *list_paths(incomplete)] if found and files else found
 
@@ -81,27 +84,8 @@ def complete_data(incomplete: str) -> list[str]:
     return complete_from((*BUILT_IN, *(f"{name}:" for name in COLLECTIONS)), files=True)(incomplete)
 
 
-def complete_methods(incomplete: str) -> list[str]:
-    """Names of methods, and after a colon their variants.
-
-    >>> complete_methods("gree"), complete_methods("igs:2d:ss")
-    (['greedy'], ['igs:2d:ssim'])
-    """
-    name, colon, last = incomplete.rpartition(":")
-    variants = (*PATTERNS, *LOSSES, *RECONSTRUCTIONS) if colon else ("promask", *BASELINES)
-    return [f"{name}{colon}{variant}" for variant in complete_from(variants)(last)]
-
-
-def complete_masks(incomplete: str) -> list[str]:
-    """Baselines, perhaps with a pattern, and files.
-
-    >>> complete_masks("igs:1"), complete_masks("poi")
-    (['igs:1d'], ['poisson'])
-    """
-    name, colon, last = incomplete.partition(":")
-    if colon and name in BASELINES:
-        return [f"{name}:{pattern}" for pattern in complete_from(PATTERNS)(last)]
-    return complete_from(BASELINES, files=True)(incomplete)
+complete_methods = complete_from(("promask", *BASELINES), (*PATTERNS, *LOSSES, *RECONSTRUCTIONS))
+complete_masks = complete_from(BASELINES, PATTERNS, files=True)
 
 
 def option(
@@ -129,7 +113,7 @@ def option(
 
 def flag(name: str, text: str, **more: Any) -> Any:
     """An option without a value; `--a/--no-a` has an opposite."""
-    return typer.Option(name, metavar="", help=text, **more)
+    return option("", text, name=name, **more)
 
 
 def parse_axes(text: str | None) -> tuple[int, ...] | None:
@@ -166,8 +150,7 @@ Data = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 Axis = Annotated[
-    Any,
-    option("AXES", "Undersampled directions: axes of k-space, such as 0 or 0,2.", "last", callback=parse_axes),
+    Any, option("AXES", "Undersampled directions: axes of k-space, such as 0 or 0,2.", "last", callback=parse_axes)
 ]
 Part = Annotated[
     str | None,
@@ -206,53 +189,29 @@ Format = Annotated[
     ),
 ]
 
-_PANEL = {"rich_help_panel": "Reading files"}
+
+def _reading(kind: Any, *arguments: Any, **more: Any) -> Any:
+    return Annotated[kind, option(*arguments, **more, rich_help_panel="Reading files")]
+
+
+PHASE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
+VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d."
+PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
+NOISE_HELP = "Noise added to k-space, as a share of its largest magnitude."
 READING: Mapping[str, Any] = {
-    "volumes": Annotated[
-        bool, flag("--volumes", "The samples are volumes with three axes; implied by --pattern 3d.", **_PANEL)
-    ],
-    "kspace": Annotated[
-        str | None,
-        option(
-            "acquired|emulated",
-            "K-space with its phase, or emulated from the magnitude as in the paper.",
-            "acquired",
-            KSPACES,
-            **_PANEL,
-        ),
-    ],
-    "array": Annotated[str | None, option("NAME", "The array of the file to read.", "image, kspace", **_PANEL)],
-    "holds": Annotated[
-        str | None,
-        option("image|kspace", "What the array holds, if its name does not tell.", values=CONTENTS, **_PANEL),
-    ],
-    "plane": Annotated[
-        str | None,
-        option(
-            "PLANE",
-            "Slices of a NIfTI volume: axial, coronal or sagittal.",
-            "across the longest voxels",
-            PLANES,
-            **_PANEL,
-        ),
-    ],
-    "slices": Annotated[
-        str | None,
-        option("FIRST:END", "Slices of each file: 10:40 or 2:-2.", "all", callback=parse_slices, **_PANEL),
-    ],
-    "size": Annotated[list[int] | None, option("H W", "Crop or pad the images to this size.", False, **_PANEL)],
-    "skip_bad": Annotated[bool, flag("--skip-bad", "Leave out what cannot be read, with a warning.", **_PANEL)],
-    "coils": Annotated[
-        int | None, option("N", "Simulate N receive coils around images of one channel.", **_PANEL)
-    ],
-    "noise": Annotated[
-        float | None,
-        option("SHARE", "Noise added to k-space, as a share of its largest magnitude.", "0", **_PANEL),
-    ],
-    "maps": Annotated[
-        str | None,
-        option("FILE", "Coil sensitivities: .npy, .npz or .mat with `maps`, .cfl.", "in DATA", **_PANEL),
-    ],
+    "volumes": _reading(bool, "", VOLUMES_HELP, name="--volumes"),
+    "kspace": _reading(str | None, "acquired|emulated", PHASE_HELP, "acquired", KSPACES),
+    "array": _reading(str | None, "NAME", "The array of the file to read.", "image, kspace"),
+    "holds": _reading(
+        str | None, "image|kspace", "What the array holds, if its name does not tell.", values=CONTENTS
+    ),
+    "plane": _reading(str | None, "PLANE", PLANE_HELP, "across the longest voxels", PLANES),
+    "slices": _reading(str | None, "FIRST:END", "Slices, such as 10:40 or 2:-2.", "all", callback=parse_slices),
+    "size": _reading(list[int] | None, "H W", "Crop or pad the images to this size.", False),
+    "skip_bad": _reading(bool, "", "Leave out what cannot be read, with a warning.", name="--skip-bad"),
+    "coils": _reading(int | None, "N", "Simulate N receive coils around images of one channel."),
+    "noise": _reading(float | None, "SHARE", NOISE_HELP, "0"),
+    "maps": _reading(str | None, "FILE", "Coil sensitivities: .npy, .npz or .mat with `maps`, .cfl.", "in DATA"),
 }
 """The settings of `Reading` as options."""
 
@@ -296,13 +255,14 @@ def _is_value(word: str) -> bool:
     return bool(word) and not word.startswith("-")
 
 
-MULTIPLE: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
-    "compare": {"--accel": _is_number, "--methods": _is_value},
-    "segment": {"--classes": _is_value},
+MULTIPLE: Mapping[tuple[str, str], Callable[[str], bool]] = {
+    ("", "--size"): str.isdigit,
+    ("", "--shape"): str.isdigit,
+    ("compare", "--accel"): _is_number,
+    ("compare", "--methods"): _is_value,
+    ("segment", "--classes"): _is_value,
 }
-"""The options of a command that take several values, and what is one of them."""
-SIZES: Mapping[str, Callable[[str], bool]] = {"--size": str.isdigit, "--shape": str.isdigit}
-"""The same for every command."""
+"""Options of all commands or of one that take several values, and what is one of them."""
 
 
 def repeat_options(arguments: list[str]) -> list[str]:
@@ -314,7 +274,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
     ['compare', 'brain', '--accel', '4', '--accel', '8.5', '--accel', '16', '--seeds', '3']
     """
     command = next((word for word in arguments if not word.startswith("-")), "")
-    multiple = {**SIZES, **MULTIPLE.get(command, {})}
+    multiple = {name: is_value for (owner, name), is_value in MULTIPLE.items() if owner in ("", command)}
     parts = (word.partition("=") for word in arguments)
     words = [
         [name, value] if name in multiple and equals else [name + equals + value] for name, equals, value in parts

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -21,7 +20,7 @@ LOG_INTERVAL = 30.0
 """Seconds between two lines in a log, and before the first."""
 
 
-class ProgressDisplay:
+class ProgressDisplay(Bars):
     """Shows the stage that a command is in, how far it is, and the time left.
 
     Its methods are the callbacks of the library: each is told how much is done, of how much.
@@ -38,27 +37,16 @@ class ProgressDisplay:
             TextColumn("{task.fields[note]}"),
             TimeLeftColumn(),
         )
-        self._bars = Bars(
-            *columns, console=console, transient=True, get_time=now, disable=not (shown and console.is_terminal)
-        )
-        self._console, self._now = console, now
-        self._writes_log = shown and not console.is_terminal
+        draws = shown and console.is_terminal
+        super().__init__(*columns, console=console, transient=True, get_time=now, disable=not draws)
+        self._writes_log = shown and not draws
         self._last_line = now()
+        self._timer = StepTimer()
         self._between = self._add("Starting", "", visible=True)
         """Shown between two stages."""
         self._files, self._steps = self._add("Reading files", "file"), self._add("Learning", "step")
         self._cells, self._measurements = self._add("Comparing", "mask"), self._add("Measuring", "")
         self._batches = self._add("Training", "batch")
-        self._timer = StepTimer()
-
-    def __enter__(self) -> "ProgressDisplay":
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bars.stop()
 
     def on_file(self, done: int, total: int) -> None:
         """Files were read."""
@@ -74,12 +62,12 @@ class ProgressDisplay:
             then="Selecting",
             description="Learning" + (f" {member + 1}/{members}" if members > 1 else ""),
             note=f"loss {progress.loss:.2g} acquiring {progress.budget:.0f}",
-            ends=self._timer.estimate_end(self._now(), member, members, step, steps),
+            ends=self._timer.estimate_end(self.get_time(), member, members, step, steps),
         )
 
     def on_measurement(self, done: int, total: int) -> None:
         """Masks, or images with them, were measured."""
-        self._bars.update(self._steps, visible=False)  # learning may have stopped early
+        self.update(self._steps, visible=False)  # learning may have stopped early
         self._show(self._measurements, done, total, then="Writing")
 
     def on_cell(self, done: int, total: int, name: str) -> None:
@@ -89,32 +77,32 @@ class ProgressDisplay:
     def on_epoch(self, epoch: "Epoch") -> None:
         """An epoch of training is over."""
         note = f"epoch {epoch.epoch} of {epoch.epochs}  loss {epoch.loss:.3g}  Dice {epoch.dice:.3f}"
-        self._bars.update(self._batches, note=note)
+        self.update(self._batches, note=note)
 
     def on_batch(self, done: int, total: int) -> None:
         """Batches were trained on."""
         self._show(self._batches, done, total)
 
     def _add(self, name: str, noun: str, visible: bool = False) -> TaskID:
-        return self._bars.add_task(name, total=None, visible=visible, count="", note="", ends=None, noun=noun)
+        return self.add_task(name, total=None, visible=visible, count="", note="", ends=None, noun=noun)
 
     def _show(self, stage: TaskID, done: int, total: int, then: str = "Working", **fields: Any) -> None:
         """Move the bar of a stage; when it is full it goes, and the line between stages says what comes `then`."""
-        starts = not self._bars.tasks[stage].visible and done < total
+        starts = not self.tasks[stage].visible and done < total
         count = f"{done}/{total}"
-        self._bars.update(stage, completed=done, total=total, visible=done < total, count=count, **fields)
-        idle = not any(task.visible for task in self._bars.tasks if task.id != self._between)
-        self._bars.update(self._between, visible=idle, description=then)
+        self.update(stage, completed=done, total=total, visible=done < total, count=count, **fields)
+        idle = not any(task.visible for task in self.tasks if task.id != self._between)
+        self.update(self._between, visible=idle, description=then)
         if starts:
-            self._bars.refresh()  # however short it is
-        if self._writes_log and self._now() - self._last_line >= LOG_INTERVAL:
-            self._last_line = self._now()
-            self._write_line(self._bars.tasks[stage])
+            self.refresh()  # however short it is
+        if self._writes_log and self.get_time() - self._last_line >= LOG_INTERVAL:
+            self._last_line = self.get_time()
+            self._write_line(self.tasks[stage])
 
     def _write_line(self, task: Task) -> None:
         place = f"{task.fields['noun']} {task.completed:.0f} of {task.total:.0f}".strip()
         parts = (task.description.lower(), place, task.fields["note"], format_time_left(task))
-        self._console.print(f"promask: {', '.join(filter(None, parts))}")
+        self.console.print(f"promask: {', '.join(filter(None, parts))}")
 
 
 @dataclass

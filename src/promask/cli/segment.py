@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from promask.cli import options
-from promask.cli.options import Data, Json, flag, option, with_reading
+from promask.cli.options import flag, option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.terminal import output, print_json
 from promask.errors import count
@@ -28,7 +28,7 @@ app = typer.Typer(
 @app.command()
 @with_reading
 def train(
-    data: Data,
+    data: options.Data,
     out: Annotated[Path, option("FILE", "The network: a .safetensors file.")],
     classes: Annotated[
         list[str] | None,
@@ -43,7 +43,7 @@ def train(
     ] = "default",
     epochs: Annotated[int | None, option("N", "Epochs at most.", "20; small: 10")] = None,
     seed: Annotated[int, option("N", f"{options.SEED_HELP} network.")] = 0,
-    as_json: Json = False,
+    as_json: options.Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -73,13 +73,10 @@ def train(
         )
     network.save(out)
     if as_json:
-        print_json({"network": str(out), **network.record["test"], **_about(network)})
+        record = {name: network.record[name] for name in ("split", "epochs", "best_epoch", "seconds")}
+        print_json({"network": str(out), **network.record["test"], **record})
     else:
         _show(network, out)
-
-
-def _about(network: "SegmentationNetwork") -> dict[str, Any]:
-    return {name: network.record[name] for name in ("split", "epochs", "best_epoch", "seconds")}
 
 
 def _show(network: "SegmentationNetwork", out: Path) -> None:
