@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from promask.cli import options
-from promask.cli.options import option, with_reading
+from promask.cli.options import complete_from, complete_methods, option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import show_comparison
 from promask.cli.terminal import messages, output
@@ -26,10 +26,7 @@ BASELINES_HELP = (
 @with_reading
 def baseline(
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help=BASELINES_HELP, autocompletion=options.complete_from(options.BASELINES)
-        ),
+        str, typer.Argument(metavar="NAME", help=BASELINES_HELP, autocompletion=complete_from(options.BASELINES))
     ],
     data: options.Data,
     acceleration: Annotated[float, option("NUMBER", f"{options.ACCELERATION_HELP}.", name="--accel")],
@@ -72,17 +69,12 @@ def baseline(
 @with_reading
 def compare(
     data: options.Data,
-    accelerations: Annotated[
-        list[float], option("NUMBERS", "Acceleration factors, such as 4 8 16 32.", False, name="--accel")
-    ],
+    accelerations: Annotated[list[float], option("NUMBERS", "Acceleration factors: 4 8 16.", name="--accel")],
     out: Annotated[Path, option("DIR", "The folder for tables, masks and figures.")],
     methods: Annotated[
         list[str] | None,
         option(
-            "NAMES",
-            "Such as promask promask:1d igs:2d:ssim energy: a name, a pattern, a loss.",
-            "the usual",
-            options.complete_methods,
+            "NAMES", "Such as promask promask:1d igs:2d:ssim: name:pattern:loss.", "the usual", complete_methods
         ),
     ] = None,
     seeds: Annotated[int, option("N", "Masks of each random baseline.")] = 10,
@@ -92,17 +84,10 @@ def compare(
     task: Annotated[
         str, option("TASK", "What masks are compared by: reconstruction or segmentation.", values=options.TASKS)
     ] = "reconstruction",
-    network: Annotated[
-        Path | None, option("FILE", "For a segmentation: a network of promask segment train.")
-    ] = None,
+    network: Annotated[Path | None, option("FILE", "A network of promask segment train.")] = None,
     loss: Annotated[
         str | None,
-        option(
-            "LOSS",
-            "Loss of the methods that learn: see promask learn.",
-            "by the task: mse, segmentation",
-            options.LOSSES,
-        ),
+        option("LOSS", "Loss of the methods that learn.", "by the task: mse, segmentation", options.LOSSES),
     ] = None,
     recon: options.Recon = None,
     iterations: options.Iterations = None,
@@ -112,11 +97,7 @@ def compare(
     axis: options.Axis = None,
     jobs: Annotated[int | None, option("N", "Processes at a time.", "one per core, at most 4")] = None,
     scheduler: Annotated[
-        str | None,
-        option(
-            "ADDRESS",
-            "Make the masks on a Dask cluster whose workers can read DATA: tcp://HOST:PORT of its scheduler.",
-        ),
+        str | None, option("ADDRESS", "A Dask cluster whose workers can read DATA, such as tcp://HOST:8786.")
     ] = None,
     as_json: options.Json = False,
     *,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from promask.cli import options
-from promask.cli.options import option, with_reading
+from promask.cli.options import RECONSTRUCTIONS, option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import quality_tables, show_stability
 from promask.cli.terminal import output, print_json
@@ -26,12 +26,7 @@ def evaluate(
     ] = None,
     recon: Annotated[
         str | None,
-        option(
-            "NAME",
-            "The reconstruction: see promask learn.",
-            "that of the run, zero-filled",
-            options.RECONSTRUCTIONS,
-        ),
+        option("NAME", "Reconstruction: see promask learn.", "that of the run, zero-filled", RECONSTRUCTIONS),
     ] = None,
     iterations: options.Iterations = None,
     regularisation: options.Regularisation = None,

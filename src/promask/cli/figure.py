@@ -156,9 +156,7 @@ def reconstructions(
     data: OptionalData = None,
     image: Image = None,
     acceleration: Acceleration = None,
-    zoom: Annotated[
-        str | None, option("ROWS,COLUMNS", "The part to enlarge, such as 60:110,40:90.", "most detail")
-    ] = None,
+    zoom: Annotated[str | None, option("ROWS,COLUMNS", "Part to enlarge: 60:110,40:90.", "most detail")] = None,
     recon: options.Recon = None,
     seed: Seed = 0,
     part: options.Part = None,
@@ -184,9 +182,7 @@ def reconstructions(
 @figure_command
 def contours(
     masks: Masks,
-    network: Annotated[
-        Path | None, option("FILE", "The segmentation network.", "that of the first run that has one")
-    ] = None,
+    network: Annotated[Path | None, option("FILE", "The segmentation network.", "the first run's")] = None,
     data: OptionalData = None,
     image: Image = None,
     acceleration: Acceleration = None,

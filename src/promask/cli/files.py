@@ -59,17 +59,9 @@ def cache(clear: Annotated[bool, flag("--clear", "Remove what it holds.")] = Fal
 def report(
     folder: options.RunFolder,
     data: Annotated[
-        str | None,
-        option(
-            "DATA",
-            "The images to show and to measure: see promask learn.",
-            "those of the run",
-            options.complete_data,
-        ),
+        str | None, option("DATA", "The images: see promask learn.", "those of the run", options.complete_data)
     ] = None,
-    network: Annotated[
-        Path | None, option("FILE", "The network that segments the images.", "that of the run")
-    ] = None,
+    network: Annotated[Path | None, option("FILE", "The segmentation network.", "that of the run")] = None,
     part: options.Part = None,
     *,
     reading: dict[str, Any],
@@ -114,9 +106,7 @@ def report(
 
 def studio(
     limit: Annotated[int, option("MB", "Largest upload, in megabytes.", min=1)] = 1000,
-    port: Annotated[
-        int | None, option("N", "The port to listen on, such as for a tunnel from another machine.", "a free one")
-    ] = None,
+    port: Annotated[int | None, option("N", "The port, such as for an ssh tunnel.", "a free one")] = None,
     browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
 ) -> None:
     """Learn masks in a web page on this machine.

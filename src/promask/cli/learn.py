@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from promask.cli import options
-from promask.cli.options import flag, option, with_reading
+from promask.cli.options import ANNEALINGS, DEVICES, LOSSES, PATTERNS, STARTS, TASKS, flag, option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import show_run
 from promask.cli.terminal import InterruptedCommand, is_main_process
+
+LOSS_HELP = (
+    "The loss to minimise: mse, l1, ssim, complex-mse, complex-l1, segmentation, or a weighted sum, "
+    "'0.5*segmentation + 0.5*mse', of losses relative to those of the energy mask."
+)
+INIT_HELP = "Initial probabilities: energy, by the energy of the data; uniform; or those of a .npy file or a run."
 
 
 @with_reading
@@ -23,28 +29,14 @@ def learn(
         option("NUMBER", f"{options.ACCELERATION_HELP}; needed unless --config has it.", name="--accel"),
     ] = None,
     pattern: Annotated[
-        str | None, option("1d|2d|3d", "Number of undersampled directions; 1d: lines.", "2d", options.PATTERNS)
+        str | None, option("1d|2d|3d", "Number of undersampled directions; 1d: lines.", "2d", PATTERNS)
     ] = None,
     axis: options.Axis = None,
     task: Annotated[
         str | None,
-        option(
-            "TASK",
-            "What the images are for: reconstruction or segmentation.",
-            "segmentation with a network",
-            options.TASKS,
-        ),
+        option("TASK", "Purpose: reconstruction or segmentation.", "segmentation with a network", TASKS),
     ] = None,
-    loss: Annotated[
-        str | None,
-        option(
-            "LOSS",
-            "The loss to minimise: mse, l1, ssim, complex-mse, complex-l1, segmentation, or a weighted sum, "
-            "'0.5*segmentation + 0.5*mse', of losses relative to those of the energy mask.",
-            "mse; segmentation with a network",
-            options.LOSSES,
-        ),
-    ] = None,
+    loss: Annotated[str | None, option("LOSS", LOSS_HELP, "mse; segmentation with a network", LOSSES)] = None,
     network: Annotated[Path | None, option("FILE", "The segmentation network: see promask segment train.")] = None,
     finetune: Annotated[bool, flag("--finetune", "Train the network further while the mask is learned.")] = False,
     network_rate: Annotated[float | None, option("RATE", "Learning rate of --finetune.", "1e-4")] = None,
@@ -54,35 +46,22 @@ def learn(
     preset: Annotated[str, option("default|paper", "Settings to start from.", values=options.PRESETS)] = "default",
     steps: Annotated[
         int | None,
-        option(
-            "N", "Steps at most; 5 rounds with a network, 120 for an iterative reconstruction.", "100; paper: 2500"
-        ),
+        option("N", "Steps at most; with a network 5, with an iterative reconstruction 120.", "100; paper: 2500"),
     ] = None,
     batch_size: Annotated[
         int | None,
-        option("N", "Images per step; 48 with a network, 4 for an iterative reconstruction.", "16; paper: 32"),
+        option("N", "Images per step; with a network 48, with an iterative reconstruction 4.", "16; paper: 32"),
     ] = None,
     samples: Annotated[int | None, option("N", "Masks drawn per image and step.", "1; paper: 4")] = None,
-    members: Annotated[
-        int | None, option("N", "Independent runs whose probabilities are averaged.", "1; paper: 10")
-    ] = None,
+    members: Annotated[int | None, option("N", "Independent runs to average over.", "1; paper: 10")] = None,
     init: Annotated[
-        str | None,
-        option(
-            "START",
-            "Initial probabilities: energy, by the energy of the data; uniform; or those of a .npy file or a run.",
-            "energy; paper: uniform",
-            options.complete_from(options.STARTS, files=True),
-        ),
+        str | None, option("START", INIT_HELP, "energy; paper: uniform", options.complete_from(STARTS, files=True))
     ] = None,
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "0")] = None,
     annealing: Annotated[
         str | None,
         option(
-            "NAME",
-            "How the number of samples falls to its target: none, cubic or linear.",
-            "none; paper: cubic",
-            options.ANNEALINGS,
+            "NAME", "Annealing of the number of samples: none, cubic or linear.", "none; paper: cubic", ANNEALINGS
         ),
     ] = None,
     patience: Annotated[
@@ -90,16 +69,10 @@ def learn(
         option("N", "Early stopping: stop when the mask has not changed for N steps; 0: never.", "10; paper: 0"),
     ] = None,
     seed: Annotated[int | None, option("N", f"{options.SEED_HELP} mask, bit for bit.", "0")] = None,
-    device: Annotated[
-        str | None, option("NAME", "The device of PyTorch: cpu, cuda, ...", "cpu", options.DEVICES)
-    ] = None,
+    device: Annotated[str | None, option("NAME", "Device of PyTorch: cpu, cuda, ...", "cpu", DEVICES)] = None,
     part: options.Part = None,
-    config: Annotated[
-        Path | None, option("FILE", "JSON of settings, or a run.json; options take precedence.")
-    ] = None,
-    resume: Annotated[
-        bool, flag("--resume", "Continue an interrupted or killed run from its checkpoint.")
-    ] = False,
+    config: Annotated[Path | None, option("FILE", "JSON of settings, or a run.json; options override it.")] = None,
+    resume: Annotated[bool, flag("--resume", "Continue a run that was stopped, from its checkpoint.")] = False,
     scheduler: Annotated[
         str | None,
         option("ADDRESS", "A Dask cluster that learns the members, such as tcp://HOST:8786.", "this machine"),
@@ -138,12 +111,7 @@ def learn(
             settings["network"] = str(network)
         with joined(settings.get("device", "cpu")) as group:
             run = learn_and_report(
-                data,
-                out,
-                preset,
-                display.on_step,
-                display.on_file,
-                display.on_measurement,
+                *(data, out, preset, display.on_step, display.on_file, display.on_measurement),
                 command=shlex.join(["promask", *context.obj]),
                 resume=resume or restarted(),
                 group=group,

@@ -52,15 +52,9 @@ def demo(out: Annotated[Path, option("RUN", "The folder for the result.")] = Pat
     with ProgressDisplay() as display:
         from promask.report.pipeline import learn_and_report
 
-        run = learn_and_report(
-            "brain",
-            out,
-            on_step=display.on_step,
-            on_file=display.on_file,
-            on_mask=display.on_measurement,
-            command=shlex.join(["promask", "learn", "brain", "--accel", "8", "--out", str(out)]),
-            acceleration=8,
-        )
+        command = shlex.join(["promask", "learn", "brain", "--accel", "8", "--out", str(out)])
+        callbacks = (display.on_step, display.on_file, display.on_measurement)
+        run = learn_and_report("brain", out, "default", *callbacks, command=command, acceleration=8)
     show_run(run, out, as_json=False)
 
 

@@ -7,6 +7,7 @@ imports PyTorch, and a shell does not wait for that. A test compares the two.
 import functools
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -144,6 +145,8 @@ DATA_HELP = (
 ACCELERATION_HELP = "Acceleration factor, at least 1"
 CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in the number of samples."
 SEED_HELP = "The same seed gives the same"
+RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}."
+FORMAT_HELP = f"File format: {', '.join(FORMATS)}."
 
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, autocompletion=complete_data)
@@ -170,24 +173,11 @@ Convention = Annotated[
         values=CONVENTIONS,
     ),
 ]
-Recon = Annotated[
-    str | None,
-    option(
-        "NAME",
-        "The reconstruction: zero-filled, rss, sense, cg-sense, cs, cs-tv or partial-fourier.",
-        "zero-filled",
-        RECONSTRUCTIONS,
-    ),
-]
+Recon = Annotated[str | None, option("NAME", RECON_HELP, "zero-filled", RECONSTRUCTIONS)]
 Iterations = Annotated[int | None, option("N", "Iterations of the reconstruction.", "its own")]
 Regularisation = Annotated[float | None, option("R", "Regularisation of the reconstruction.", "its own")]
 Json = Annotated[bool, flag("--json", "Print one JSON object instead of text.")]
-Format = Annotated[
-    str | None,
-    option(
-        "FORMAT", "File format: npy, mat, bart, png, csv or fastmri.", "by the ending of FILE", FORMATS, "--to"
-    ),
-]
+Format = Annotated[str | None, option("FORMAT", FORMAT_HELP, "by the ending of FILE", FORMATS, "--to")]
 
 
 def _reading(kind: Any, *arguments: Any, **more: Any) -> Any:
@@ -247,22 +237,14 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _is_number(word: str) -> bool:
-    return word.replace(".", "", 1).isdigit()
-
-
-def _is_value(word: str) -> bool:
-    return bool(word) and not word.startswith("-")
-
-
-MULTIPLE: Mapping[tuple[str, str], Callable[[str], bool]] = {
-    ("", "--size"): str.isdigit,
-    ("", "--shape"): str.isdigit,
-    ("compare", "--accel"): _is_number,
-    ("compare", "--methods"): _is_value,
-    ("segment", "--classes"): _is_value,
+MULTIPLE: Mapping[tuple[str, str], str] = {
+    ("", "--size"): r"\d+",
+    ("", "--shape"): r"\d+",
+    ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
+    ("compare", "--methods"): r"[^-].*",
+    ("segment", "--classes"): r"[^-].*",
 }
-"""Options of all commands or of one that take several values, and what is one of them."""
+"""Options of all commands or of one that take several values, and the pattern of a value."""
 
 
 def repeat_options(arguments: list[str]) -> list[str]:
@@ -274,7 +256,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
     ['compare', 'brain', '--accel', '4', '--accel', '8.5', '--accel', '16', '--seeds', '3']
     """
     command = next((word for word in arguments if not word.startswith("-")), "")
-    multiple = {name: is_value for (owner, name), is_value in MULTIPLE.items() if owner in ("", command)}
+    multiple = {name: pattern for (owner, name), pattern in MULTIPLE.items() if owner in ("", command)}
     parts = (word.partition("=") for word in arguments)
     words = [
         [name, value] if name in multiple and equals else [name + equals + value] for name, equals, value in parts
@@ -283,7 +265,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
     option, waiting = "", False
     for word in itertools.chain.from_iterable(words):
         values = word.split(",")
-        if option and all(multiple[option](value) for value in values):
+        if option and all(re.fullmatch(multiple[option], value) for value in values):
             result += itertools.chain.from_iterable((option, value) for value in values)
             waiting = False
             continue
