@@ -78,9 +78,9 @@ def test_long_work_leaves_a_line_every_half_minute(log):
         clock.now += 1
     found = lines()
     assert found == [
-        "promask: learning, step 31 of 100, loss 0.25 acquiring 10, 1:09 left",
-        "promask: learning, step 61 of 100, loss 0.25 acquiring 10, 0:39 left",
-        "promask: learning, step 91 of 100, loss 0.25 acquiring 10, 0:09 left",
+        "promask: learning, step 31 of 100, loss 0.25 acquire 10, 1:09 left",
+        "promask: learning, step 61 of 100, loss 0.25 acquire 10, 0:39 left",
+        "promask: learning, step 91 of 100, loss 0.25 acquire 10, 0:09 left",
     ]
 
 

@@ -50,7 +50,7 @@ def test_a_terminal_shows_progress_and_then_a_table(images):
     lines = [line.strip() for line in ESCAPE.sub("", written).replace("\r", "\n").splitlines()]
     assert any(line.startswith("Starting ") for line in lines)
     learning = [line for line in lines if line.startswith("Learning ")]
-    assert re.fullmatch(r"Learning [12]/2 \S+ \d+/40 loss [\d.e-]+ acquiring 48( \d+:\d\d left)?", learning[-1])
+    assert re.fullmatch(r"Learning [12]/2 \S+ \d+/40 loss [\d.e-]+ acquire 48( \d+:\d\d left)?", learning[-1])
     assert any(line.startswith("Writing ") for line in lines)
     assert "\x1b[?25h" in written, "the cursor is back"
     rest = ESCAPE.sub("", written.rpartition("\x1b[2K")[2])

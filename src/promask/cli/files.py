@@ -119,8 +119,8 @@ def studio(
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
 
-        processes.prepare()  # they import what they need while this one does
-        from promask.studio.server import serve
+        processes.start_method()  # they import what they need while this one does
+        from promask.studio.app import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "pydantic", "starlette", "uvicorn"):
             raise

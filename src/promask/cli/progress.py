@@ -61,7 +61,7 @@ class ProgressDisplay(Bars):
             steps * members,
             then="Selecting",
             description="Learning" + (f" {member + 1}/{members}" if members > 1 else ""),
-            note=f"loss {progress.loss:.2g} acquiring {progress.budget:.0f}",
+            note=f"loss {progress.loss:.2g} acquire {progress.budget:.0f}",
             ends=self._timer.estimate_end(self.get_time(), member, members, step, steps),
         )
 

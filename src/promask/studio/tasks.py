@@ -1,7 +1,4 @@
-"""What is in data that a user picked: numbers, and a picture of the image in the middle.
-
-What the process of a job does: exactly what `promask learn` does, telling how it goes.
-"""
+"""The tasks of worker processes: describe data, and learn as `promask learn` does, telling how it goes."""
 
 import base64
 import time
@@ -19,16 +16,19 @@ from promask.errors import InputWarning
 from promask.figures.layout import plane, white
 from promask.learning.hooks import Progress
 from promask.learning.run import Run
+from promask.operators.fourier import centred
 from promask.report.page import grey, shrunk
 from promask.report.pipeline import learn_and_report
-from promask.studio.processes import Say
+from promask.studio.processes import Send
 from promask.types import Image
 
 LARGEST_PICTURE = 512
-"""Larger pictures have as many pixels as a square of this width."""
+"""Larger pictures are reduced to as many pixels as a square of this width."""
+PICTURE_INTERVAL = 0.1
+"""Seconds between two pictures of the probabilities."""
 
 
-def describe(data: str, say: Say) -> dict[str, Any]:
+def describe(data: str, send: Send) -> dict[str, Any]:
     """Open the data, a DATA string, as `learn` will; only the image in the middle is read in full."""
     whole = load(data)
     learned, part = choose_part(whole, None, default="train")
@@ -41,23 +41,29 @@ def describe(data: str, say: Say) -> dict[str, Any]:
         "shape": space,
         "extent": [list(ends) for ends in whole.geometry.extent],
         "held_out": len(whole) - len(learned) if part != "all" else 0,
-        "picture": picture_of(whole[len(whole) // 2].image),
+        "picture": encode_image(whole[len(whole) // 2].image),
     }
 
 
-def picture_of(image: Image) -> str:
+def encode_image(image: Image) -> str:
     """An image as a grey PNG in a data: address, its channels combined; of a volume, the plane in the middle."""
     magnitude = plane(torch.linalg.vector_norm(image, dim=0).float())
     return grey(shrunk(magnitude, LARGEST_PICTURE**2), white(magnitude))
 
 
-BETWEEN = 0.1
-"""Seconds between two pictures of the probabilities."""
+def encode_probabilities(probabilities: torch.Tensor) -> dict[str, Any]:
+    """Centred probabilities as bytes in text: 0 for never, 255 for always.
+
+    >>> encode_probabilities(torch.tensor([0.0, 0.5, 1.0]))
+    {'shape': [3], 'bytes': 'AID/'}
+    """
+    whole = (probabilities * 255).round().to(torch.uint8).contiguous()
+    return {"shape": list(whole.shape), "bytes": base64.b64encode(whole.numpy().tobytes()).decode()}
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be learned: DATA as on the command line, the folder for the run, and settings of `Config`."""
+class LearnInput:
+    """What to learn: DATA as on the command line, the folder for the run, and settings of `Config`."""
 
     data: str
     out: Path
@@ -66,78 +72,63 @@ class Order:
 
 
 class Reporter:
-    """Tells of steps, not too often: their losses, and the probabilities as a picture of 8 bits."""
+    """Sends how learning goes: every loss, and now and then a picture of the probabilities."""
 
-    def __init__(self, say: Say) -> None:
-        self.say = say
-        self.began: float | None = None
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.started: float | None = None
         self.last = 0.0
         self.losses: list[float] = []
         self.done = 0
 
     def on_step(self, progress: Progress) -> None:
-        """Called by the loop after every step."""
+        """A step of learning is over."""
         now = time.perf_counter()
-        self.began = now if self.began is None else self.began
+        self.started = now if self.started is None else self.started
         self.losses.append(progress.loss)
         self.done = progress.member * progress.steps + progress.step
-        if now - self.last < BETWEEN and progress.step < progress.steps:
+        if now - self.last < PICTURE_INTERVAL and progress.step < progress.steps:
             return
         self.last = now
-        shown = progress.probabilities.detach().cpu()
+        probabilities = progress.probabilities.detach().cpu()
         content = {
             "done": self.done,
             "total": progress.members * progress.steps,
             "budget": progress.budget,
-            "seconds": now - self.began,
+            "seconds": now - self.started,
             "losses": self.losses,
-            "units": picture(shown),
+            "units": encode_probabilities(centred(probabilities, probabilities.ndim)),
         }
         self.losses = []
-        self.say("step", content)
+        self.send("step", content)
 
     def on_file(self, done: int, total: int) -> None:
-        """Called while files are made ready."""
-        self.say("file", {"done": done, "total": total})
+        """Files were read."""
+        self.send("files", {"done": done, "total": total})
 
     def on_mask(self, done: int, total: int) -> None:
-        """Called while the mask and those that it is compared with are measured."""
-        self.say("mask", {"done": done, "total": total})
+        """Masks were measured."""
+        self.send("masks", {"done": done, "total": total})
 
 
-def picture(units: torch.Tensor) -> dict[str, Any]:
-    """Centred probabilities as bytes in text: 0 for never, 255 for always.
-
-    >>> picture(torch.tensor([0.0, 0.5, 1.0]))
-    {'shape': [3], 'bytes': 'AID/'}
-    """
-    whole = (units * 255).round().to(torch.uint8).contiguous()
-    return {"shape": list(whole.shape), "bytes": base64.b64encode(whole.numpy().tobytes()).decode()}
-
-
-def learn(order: Order, say: Say) -> dict[str, Any]:
+def learn(task_input: LearnInput, send: Send) -> dict[str, Any]:
     """Learn, measure, and write the run folder and its report; returns what the page says of the result."""
-    reporter = Reporter(say)
+    reporter = Reporter(send)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", InputWarning)
-        warnings.showwarning = lambda message, *_, **__: say("warning", str(message))
+        warnings.showwarning = lambda message, *_, **__: send("warning", str(message))
         run = learn_and_report(
-            order.data,
-            order.out,
-            "default",
-            reporter.on_step,
-            reporter.on_file,
-            reporter.on_mask,
-            command=order.command,
-            **order.settings,
+            *(task_input.data, task_input.out, "default", reporter.on_step, reporter.on_file, reporter.on_mask),
+            command=task_input.command,
+            **task_input.settings,
         )
-    last = {"done": reporter.done, "losses": reporter.losses, "units": picture(run.probabilities)}
-    say("step", {**last, "shape": list(run.distribution.pattern.shape)})
-    return summary(run)
+    last = {"done": reporter.done, "losses": reporter.losses, "units": encode_probabilities(run.probabilities)}
+    send("step", {**last, "shape": list(run.distribution.pattern.shape)})
+    return summarise(run)
 
 
-def summary(run: Run) -> dict[str, Any]:
+def summarise(run: Run) -> dict[str, Any]:
     """What the page says of a run."""
     data, evaluation = run.record.data, run.record.evaluation
     assert evaluation is not None

@@ -1,17 +1,8 @@
-"""What the page may ask for: a few settings of `promask learn`, and the command line that means the same.
+"""What the page may ask for, a few settings of `promask learn`, and how it is refused."""
 
-The page: one HTML document with its style, its scripts and what they must know.
-"""
-
-import html
-import json
-import secrets
 import shlex
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,24 +10,28 @@ from pydantic import BaseModel, ConfigDict, Field
 from promask.data.readers.nifti import split_name
 from promask.data.sources import BUILT_IN
 from promask.errors import InputError
-from promask.export import FORMATS
 from promask.learning.config import Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
-from promask.report.page import palette
 from promask.sampling.pattern import Pattern
-from promask.studio.guard import RefusedError
-from promask.studio.uploads import ENDINGS, MEGABYTE, MOST_FILES
 
 PATTERNS = ("2d", "1d")
 LOSSES = ("mse", "l1", "ssim")
 MOST_COILS = 64
 
 
-class Wish(BaseModel):
-    """The body of a request to learn. There is no setting that names a file: data are a built-in set or an upload.
+class RefusedError(InputError):
+    """One sentence for the page, and the HTTP status that goes with it."""
 
-    >>> wish = Wish(data="brain", acceleration=8, pattern="1d", axis=0)
-    >>> wish.command(wish.data)
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class LearnRequest(BaseModel):
+    """A request to learn. No setting names a file of the machine: data are a built-in set or an upload.
+
+    >>> request = LearnRequest(data="brain", acceleration=8, pattern="1d", axis=0)
+    >>> request.command(request.data)
     'promask learn brain --accel 8 --pattern 1d --axis 0 --out runs/brain-x8'
     """
 
@@ -65,13 +60,10 @@ class Wish(BaseModel):
                 f"{self.data!r} is not a built-in data set ({', '.join(BUILT_IN)}), and the studio opens no other "
                 f"files of its machine: upload them, or use promask learn.",
             )
-        for name, value, known in (
-            ("pattern", self.pattern, PATTERNS),
-            ("loss", self.loss, LOSSES),
-            ("recon", self.recon, tuple(RECONSTRUCTIONS)),
-        ):
-            if value not in known:
-                raise RefusedError(400, f"{name} must be {' or '.join(known)}, but is {value!r}.")
+        known = {"pattern": PATTERNS, "loss": LOSSES, "recon": tuple(RECONSTRUCTIONS)}
+        for name, names in known.items():
+            if (value := getattr(self, name)) not in names:
+                raise RefusedError(400, f"{name} must be {' or '.join(names)}, but is {value!r}.")
         if self.axis is not None and (self.pattern != "1d" or self.axis not in (0, 1)):
             raise RefusedError(400, "The axis must be 0 or 1, and goes with lines: the pattern 1d.")
         if self.coils is not None and self.coils > MOST_COILS:
@@ -83,13 +75,8 @@ class Wish(BaseModel):
             raise RefusedError(400, str(error)) from error
 
     def settings(self) -> dict[str, Any]:
-        """Those that were chosen, as `learn_and_report` takes them."""
-        usual = Wish.model_fields
-        chosen = {
-            name: value
-            for name, value in self.model_dump(exclude={"data", "upload"}).items()
-            if value is not None and value != usual[name].default
-        }
+        """The settings that were chosen, as `learn_and_report` takes them."""
+        chosen = self.model_dump(exclude={"data", "upload"}, exclude_defaults=True)
         return {**chosen, "axis": (self.axis,)} if self.axis is not None else chosen
 
     def command(self, data: str) -> str:
@@ -102,11 +89,10 @@ class Wish(BaseModel):
                 words += [f"--{name.replace('_', '-')}"]
             else:
                 words += [f"--{name}", str(value[0] if isinstance(value, tuple) else value)]
-        stem = stem_of(data)
-        return shlex.join([*words, "--out", f"runs/{stem}-x{self.acceleration:g}"])
+        return shlex.join([*words, "--out", f"runs/{name_without_ending(data)}-x{self.acceleration:g}"])
 
-    def budget(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
-        """How many units will be acquired, of how many; None as long as nothing is known of the data."""
+    def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
+        """How many samples or lines will be acquired, of how many; None while nothing is known of the data."""
         if description is None:
             return None
         axis = None if self.axis is None else (self.axis,)
@@ -117,55 +103,10 @@ class Wish(BaseModel):
         return {"acquired": budget, "units": pattern.units}
 
 
-def stem_of(data: str) -> str:
+def name_without_ending(data: str) -> str:
     """The name of a data set without the ending of a file.
 
-    >>> stem_of("scan.nii.gz")
+    >>> name_without_ending("scan.nii.gz")
     'scan'
     """
     return split_name(Path(data))[0]
-
-
-SCRIPTS = ("calls.js", "theme.js", "canvas.js", "curve.js", "data.js", "settings.js", "job.js")
-"""In the order in which they run; they share their names."""
-
-
-def page(limit: int) -> tuple[str, str]:
-    """The document, and the word that tells its own scripts and styles from any others."""
-    nonce = secrets.token_urlsafe(16)
-    known = json.dumps({**_known(), "limit": limit, "megabytes": limit / MEGABYTE}).replace("<", "\\u003c")
-    scripts = "".join(f'<script nonce="{nonce}">\n{_read(name)}</script>\n' for name in SCRIPTS)
-    text = Template(_read("page.html")).substitute(
-        nonce=nonce,
-        style=_read("style.css"),
-        known=known,
-        scripts=scripts,
-        sets=_options(BUILT_IN),
-        recons=_options(RECONSTRUCTIONS),
-        losses=_options(LOSSES),
-        formats=_options(FORMATS),
-        endings=",".join(ENDINGS),
-        coils=MOST_COILS,
-        version=_version(),
-    )
-    return text, nonce
-
-
-@cache
-def _read(name: str) -> str:
-    return (files("promask.studio") / "page" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _known() -> dict[str, Any]:
-    return {"viridis": palette("viridis").tolist(), "endings": ENDINGS, "mostFiles": MOST_FILES}
-
-
-def _options(names: Any) -> str:
-    return "".join(f'<option value="{html.escape(name)}">{html.escape(name)}</option>' for name in names)
-
-
-def _version() -> str:
-    from promask import __version__
-
-    return __version__
