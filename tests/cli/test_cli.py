@@ -1,5 +1,7 @@
 """Each command in this process, and what bad input gets: one sentence and exit status 2."""
 
+import dataclasses
+import inspect
 import json
 from pathlib import Path
 
@@ -7,8 +9,10 @@ import numpy as np
 import pytest
 
 from promask.cli.main import main
+from promask.cli.options import READING
 from promask.errors import InputError
-from promask.learning.config import PRESETS
+from promask.learning.config import PRESETS, Config
+from promask.report.comparison import compare
 
 IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
 
@@ -77,6 +81,27 @@ def test_options_reach_the_run(promask):
     mask = np.load("a/mask.npy")
     assert (mask == mask[:, :1]).all()
     assert mask[:, 0].sum() == 4
+
+
+def test_every_option_of_learn_is_a_setting_or_has_a_use_of_its_own(parser):
+    """Settings are collected by their names: one that is misnamed would be lost."""
+    settings = {field.name for field in dataclasses.fields(Config)}
+    others = {"data", "out", "preset", "config", "resume", "scheduler", "as_json"}
+    options = {parameter.name for parameter in parser.commands["learn"].params}
+    assert options - settings == others
+    assert settings - options <= {"learner", "rule", "learning_rate", "exploration", "exploitation"}
+
+
+def test_every_option_of_compare_is_an_argument_of_the_function(parser):
+    arguments = set(inspect.signature(compare).parameters) | set(READING)
+    assert {parameter.name for parameter in parser.commands["compare"].params} - arguments == {"as_json"}
+
+
+def test_options_override_a_configuration_and_zero_is_a_value(promask):
+    Path("settings.json").write_text(json.dumps({"seed": 3, "steps": 4, "patience": 5, "acceleration": 4}))
+    promask("learn", "images.npy", "--config", "settings.json", "--seed", 0, "--patience", 0, "--out", "a")
+    config = json.loads(Path("a/run.json").read_text())["config"]
+    assert (config["seed"], config["steps"], config["patience"]) == (0, 4, 0)
 
 
 def test_a_run_repeats_from_its_own_record(promask):

@@ -59,11 +59,10 @@ def test_missing_words(commands, path, needed):
     assert error.endswith(f" See promask {' '.join(path)} --help.\n")
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("path", [path for path in COMMANDS if [*options(COMMANDS[path])]], ids=" ".join)
 def test_options_without_their_value(commands, path):
-    names = list(options(COMMANDS[path]))
-    for name in names[-1:]:
-        assert f"'{name}' requires an argument" in commands(*path, name, status=2)
+    *_, name = options(COMMANDS[path])
+    assert f"'{name}' requires an argument" in commands(*path, name, status=2)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ import html
 import json
 import secrets
 import shutil
-import signal
 import socket
 import tempfile
-import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -40,6 +38,7 @@ from promask.studio.studio import Studio
 from promask.studio.uploads import ENDINGS, MEGABYTE, MOST_FILES
 
 ADDRESS = "127.0.0.1"
+LAST_PORT = 65535
 HOSTS = [ADDRESS, "localhost"]
 """It answers to these names alone: a page elsewhere that gets hold of the address has another one."""
 EVENT_INTERVAL = 0.05
@@ -50,7 +49,6 @@ CLEANING_INTERVAL = 600.0
 """Seconds between two looks for what nobody needs any more."""
 SHUTDOWN_SECONDS = 5
 """How long the server waits for open connections when it stops."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 HEADER = "X-Promask-Token"
 WRONG_TOKEN = "The token is missing or wrong: open the address that promask studio printed."
 HEADERS = {
@@ -81,7 +79,7 @@ def make_page(limit: int) -> tuple[str, str]:
     from promask import __version__
 
     nonce = secrets.token_urlsafe(16)
-    known = {"viridis": _viridis(), "endings": ENDINGS, "mostFiles": MOST_FILES}
+    known = {"viridis": palette("viridis").tolist(), "endings": ENDINGS, "mostFiles": MOST_FILES}
     known |= {"limit": limit, "megabytes": limit / MEGABYTE}
     text = Template(_read("page.html")).substitute(
         nonce=nonce,
@@ -102,11 +100,6 @@ def make_page(limit: int) -> tuple[str, str]:
 @cache
 def _read(name: str) -> str:
     return (files("promask.studio") / "page" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _viridis() -> list[Any]:
-    return palette("viridis").tolist()
 
 
 def _options(names: Iterable[str]) -> str:
@@ -143,9 +136,8 @@ def mask_file(run: Path, to: str) -> tuple[str, bytes]:
         raise RefusedError(400, f"Unknown format {to!r}: choose one of {', '.join(FORMATS)}.")
     with tempfile.TemporaryDirectory(dir=run.parent) as folder:
         write_mask(read_mask(run), Path(folder) / f"mask{FORMATS[to].suffix}", to)
-        found = list(Path(folder).iterdir())
-        one = len(found) == 1
-        return (found[0].name, found[0].read_bytes()) if one else (f"mask-{to}.zip", _zip(Path(folder), "."))
+        first, *others = Path(folder).iterdir()
+        return (f"mask-{to}.zip", _zip(Path(folder), ".")) if others else (first.name, first.read_bytes())
 
 
 def _zip(root: Path, content: str) -> bytes:
@@ -186,9 +178,7 @@ def make_app(studio: Studio) -> FastAPI:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
     for kind in (InputError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refuse)
-    _add_data(app, studio)
-    _add_jobs(app, studio)
-    _add_results(app, studio)
+    _add_calls(app, studio)
 
     @app.get("/")
     def show_page() -> HTMLResponse:
@@ -205,13 +195,12 @@ def _refuse(_: Request, error: Exception) -> JSONResponse:
         name = ".".join(str(part) for part in first["loc"] if part != "body") or "The request"
         return JSONResponse({"error": f"{name}: {first['msg']}."}, 400)
     if isinstance(error, HTTPException):
-        is_unknown = error.status_code in (404, 405)
-        sentence = "There is no such call." if is_unknown else "It cannot be done."
+        sentence = "There is no such call." if error.status_code in (404, 405) else "It cannot be done."
         return JSONResponse({"error": sentence}, error.status_code)
     return JSONResponse({"error": str(error)}, error.status if isinstance(error, RefusedError) else 400)
 
 
-def _add_data(app: FastAPI, studio: Studio) -> None:
+def _add_calls(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/data/{name}")
     def describe_built_in(name: str) -> dict[str, Any]:
         return studio.describe_built_in(name)
@@ -230,8 +219,6 @@ def _add_data(app: FastAPI, studio: Studio) -> None:
     def describe_upload(upload: str) -> dict[str, Any]:
         return studio.describe_upload(studio.uploads.get(upload))
 
-
-def _add_jobs(app: FastAPI, studio: Studio) -> None:
     @app.post("/api/check")
     def check(request: LearnRequest) -> dict[str, Any]:
         request.check()
@@ -255,8 +242,6 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
         studio.jobs.cancel(job)
         return {"cancelled": job}
 
-
-def _add_results(app: FastAPI, studio: Studio) -> None:
     def finished_run(job: str) -> Path:
         found = studio.jobs.get(job)
         if found.state != DONE:
@@ -295,9 +280,11 @@ class Server(uvicorn.Server):
         super().__init__(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=wait))
         self.studio = studio
         try:
+            if not 0 <= port <= LAST_PORT:
+                raise OSError(f"ports go from 1 to {LAST_PORT}")
             # Whoever connects before the server is ready has to wait, and is not sent away.
             self.socket = socket.create_server((ADDRESS, port))
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             sentence = f"The port {port} cannot be used ({error}): leave out `port` for a free one."
             raise InputError(sentence) from error
 
@@ -307,23 +294,10 @@ class Server(uvicorn.Server):
         return f"http://{ADDRESS}:{self.socket.getsockname()[1]}/?token={self.studio.token}"
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to stop; a second time, at once."""
+        """Begin to stop; a second time, at once. The signal is not raised again when the server has stopped."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self.studio.closing.set()  # whoever watches a job would keep the connection
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Listen to signals, where that is possible."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def run_until_signal(self) -> None:
         """Serve until a signal comes; nothing is left behind then."""

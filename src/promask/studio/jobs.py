@@ -76,12 +76,6 @@ class Jobs:
         self._threads: list[threading.Thread] = []
         self._closed = False
 
-    def new_folder(self) -> Path:
-        """A folder for the run of a job that is about to be submitted."""
-        folder = self.folder / secrets.token_hex(8)
-        folder.mkdir(parents=True)
-        return folder
-
     def submit(
         self,
         task_input: LearnInput,

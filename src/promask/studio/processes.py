@@ -17,15 +17,8 @@ from typing import Any
 
 from promask.errors import InputError
 
-PRELOADED = [
-    "promask.report.pipeline",
-    "promask.studio.tasks",
-    "matplotlib.backends.backend_agg",
-    "matplotlib.figure",
-    "nibabel",
-    "jinja2",
-    "sigpy.mri",
-]
+_DRAWING = ["matplotlib.backends.backend_agg", "matplotlib.figure"]
+PRELOADED = ["promask.studio.tasks", *_DRAWING, "nibabel", "jinja2", "sigpy.mri"]
 """What a process need not import when it starts, where the system can fork; what is missing is skipped."""
 STOP_SECONDS = 2.0
 """How long a process may take to stop when it is asked to; then it is killed."""

@@ -60,8 +60,7 @@ class LearnRequest(BaseModel):
                 f"{self.data!r} is not a built-in data set ({', '.join(BUILT_IN)}), and the studio opens no other "
                 f"files of its machine: upload them, or use promask learn.",
             )
-        known = {"pattern": PATTERNS, "loss": LOSSES, "recon": tuple(RECONSTRUCTIONS)}
-        for name, names in known.items():
+        for name, names in {"pattern": PATTERNS, "loss": LOSSES, "recon": tuple(RECONSTRUCTIONS)}.items():
             if (value := getattr(self, name)) not in names:
                 raise RefusedError(400, f"{name} must be {' or '.join(names)}, but is {value!r}.")
         if self.axis is not None and (self.pattern != "1d" or self.axis not in (0, 1)):
@@ -89,7 +88,8 @@ class LearnRequest(BaseModel):
                 words += [f"--{name.replace('_', '-')}"]
             else:
                 words += [f"--{name}", str(value[0] if isinstance(value, tuple) else value)]
-        return shlex.join([*words, "--out", f"runs/{name_without_ending(data)}-x{self.acceleration:g}"])
+        name = split_name(Path(data))[0]
+        return shlex.join([*words, "--out", f"runs/{name}-x{self.acceleration:g}"])
 
     def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
         """How many samples or lines will be acquired, of how many; None while nothing is known of the data."""
@@ -101,12 +101,3 @@ class LearnRequest(BaseModel):
         budget = pattern.budget(self.acceleration)
         pattern.block(self.centre or 0, budget)
         return {"acquired": budget, "units": pattern.units}
-
-
-def name_without_ending(data: str) -> str:
-    """The name of a data set without the ending of a file.
-
-    >>> name_without_ending("scan.nii.gz")
-    'scan'
-    """
-    return split_name(Path(data))[0]

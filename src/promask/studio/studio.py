@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from promask.data.readers.nifti import split_name
 from promask.data.sources import BUILT_IN
 from promask.studio import processes
 from promask.studio.jobs import MOST_RUNNING, Job, Jobs
 from promask.studio.processes import Environment, Worker
-from promask.studio.request import LearnRequest, RefusedError, name_without_ending
+from promask.studio.request import LearnRequest, RefusedError
 from promask.studio.tasks import LearnInput, describe
 from promask.studio.uploads import MEGABYTE, Upload, Uploads
 
@@ -68,7 +69,7 @@ class Studio:
         if upload.description is None:
             folder, data = upload.locate()
             with self.uploads.in_use(upload):
-                upload.description = self._describe(data, self._environment(folder, upload.cache))
+                upload.description = self._describe(data, self._environment(folder, upload.folder / "cache"))
         return upload.description
 
     def submit(self, request: LearnRequest) -> Job:
@@ -76,14 +77,15 @@ class Studio:
         config = request.check()
         upload, data, description = self.find_data(request)
         free = config.axis or ((1,) if config.pattern == "1d" else (0, 1))
-        folder = self.jobs.new_folder()
-        out = folder / name_without_ending(data)
-        task_input = LearnInput(data, out, request.command(data), request.settings())
+        folder = self.jobs.folder / secrets.token_hex(8)
+        folder.mkdir(parents=True)
+        name, _ = split_name(Path(data))
+        task_input = LearnInput(data, folder / name, request.command(data), request.settings())
         facts = {"data": data, "free": list(free), "shape": description["shape"] if description else None}
         if upload is None:
             return self.jobs.submit(task_input, self._environment(folder), facts)
         self.uploads.count_user(upload, 1)
-        environment = self._environment(upload.locate()[0], upload.cache)
+        environment = self._environment(upload.locate()[0], upload.folder / "cache")
         try:
             return self.jobs.submit(task_input, environment, facts, lambda: self.uploads.count_user(upload, -1))
         except RefusedError:

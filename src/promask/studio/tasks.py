@@ -3,7 +3,7 @@
 import base64
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from promask.data.sources import load
 from promask.errors import InputWarning
 from promask.figures.layout import plane, white
 from promask.learning.hooks import Progress
-from promask.learning.run import Run
 from promask.operators.fourier import centred
 from promask.report.page import grey, shrunk
 from promask.report.pipeline import learn_and_report
@@ -102,34 +101,25 @@ class Reporter:
         self.losses = []
         self.send("step", content)
 
-    def on_file(self, done: int, total: int) -> None:
-        """Files were read."""
-        self.send("files", {"done": done, "total": total})
-
-    def on_mask(self, done: int, total: int) -> None:
-        """Masks were measured."""
-        self.send("masks", {"done": done, "total": total})
-
 
 def learn(task_input: LearnInput, send: Send) -> dict[str, Any]:
     """Learn, measure, and write the run folder and its report; returns what the page says of the result."""
     reporter = Reporter(send)
+
+    def counter(kind: str) -> Callable[[int, int], None]:
+        return lambda done, total: send(kind, {"done": done, "total": total})
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", InputWarning)
         warnings.showwarning = lambda message, *_, **__: send("warning", str(message))
         run = learn_and_report(
-            *(task_input.data, task_input.out, "default", reporter.on_step, reporter.on_file, reporter.on_mask),
+            *(task_input.data, task_input.out, "default", reporter.on_step, counter("files"), counter("masks")),
             command=task_input.command,
             **task_input.settings,
         )
     last = {"done": reporter.done, "losses": reporter.losses, "units": encode_probabilities(run.probabilities)}
     send("step", {**last, "shape": list(run.distribution.pattern.shape)})
-    return summarise(run)
-
-
-def summarise(run: Run) -> dict[str, Any]:
-    """What the page says of a run."""
     data, evaluation = run.record.data, run.record.evaluation
     assert evaluation is not None
     return {

@@ -47,11 +47,6 @@ class Upload:
         """The folder of the files alone."""
         return self.folder / FOLDER
 
-    @property
-    def cache(self) -> Path:
-        """The folder for prepared samples."""
-        return self.folder / "cache"
-
     def locate(self) -> tuple[Path, str]:
         """The folder to work in, and DATA as seen from there: the one file, or the folder of several."""
         data = [name for name in self.names if not name.lower().endswith(".hdr")]
