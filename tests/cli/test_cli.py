@@ -11,7 +11,7 @@ import pytest
 from promask.cli.main import main
 from promask.cli.options import READING
 from promask.errors import InputError
-from promask.learning.config import PRESETS, Config
+from promask.learning.config import Config
 from promask.report.comparison import compare
 
 IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
@@ -145,7 +145,8 @@ def test_an_interruption_is_one_sentence(promask, monkeypatch):
 def test_the_help_tells_the_defaults_of_the_presets(promask):
     text = " ".join(promask("learn", "--help").replace("│", " ").split())
     for name in ("steps", "batch_size", "samples", "members"):
-        assert f"({PRESETS['default'][name]}; paper: {PRESETS['paper'][name]})" in text
+        default, paper = (getattr(Config.preset(preset, acceleration=8), name) for preset in ("default", "paper"))
+        assert f"({default}; paper: {paper})" in text
 
 
 def test_volumes(promask):
@@ -299,7 +300,7 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         ((*LEARN, "--accel", "nan"), "acceleration must be a number of at least 1"),
         ((*LEARN, "--accel", "193"), "from 1 to the number of units, 192, but is 193"),
         ((*LEARN, "--accel", "many"), "Invalid value for '--accel'"),
-        (LEARN, "The acceleration is missing: give a number of at least 1, such as --accel 8"),
+        (LEARN, "--accel is missing: give a number of at least 1, such as 8."),
         ((*LEARN, "--accel", "4", "--loss", "best"), "Unknown loss 'best'"),
         ((*LEARN, "--accel", "4", "--preset", "best"), "Unknown preset 'best'"),
         ((*LEARN, "--accel", "4", "--axis", "x"), "must be whole numbers such as 1 or 0,2, but are 'x'"),

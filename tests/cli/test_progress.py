@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from promask.cli.progress import LOG_INTERVAL, ProgressDisplay, StepTimer
-from promask.learning.history import Progress
+from promask.learning.hooks import Progress
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from promask.cli.terminal import is_main_process, messages
 
 if TYPE_CHECKING:
-    from promask.learning.history import Progress
+    from promask.learning.hooks import Progress
     from promask.segmentation.fit import Epoch
 
 LOG_INTERVAL = 30.0

@@ -15,7 +15,6 @@ from promask.data.sources import load
 from promask.errors import InputWarning
 from promask.figures.layout import plane, white
 from promask.learning.hooks import Progress
-from promask.operators.fourier import centred
 from promask.report.page import grey, shrunk
 from promask.report.pipeline import learn_and_report
 from promask.studio.processes import Send
@@ -89,14 +88,13 @@ class Reporter:
         if now - self.last < PICTURE_INTERVAL and progress.step < progress.steps:
             return
         self.last = now
-        probabilities = progress.probabilities.detach().cpu()
         content = {
             "done": self.done,
             "total": progress.members * progress.steps,
             "budget": progress.budget,
             "seconds": now - self.started,
             "losses": self.losses,
-            "units": encode_probabilities(centred(probabilities, probabilities.ndim)),
+            "units": encode_probabilities(progress.probabilities.detach().cpu()),
         }
         self.losses = []
         self.send("step", content)
