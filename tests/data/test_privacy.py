@@ -15,7 +15,7 @@ from layouts import mrd_header, scan
 from promask.cli.main import main
 from promask.data.sources import load
 from promask.errors import InputError
-from promask.export.formats import FORMATS
+from promask.export import FORMATS
 from promask.studio.tasks import describe
 
 BASELINE = ("baseline", "--accel", 2, "--out", "mask.npy", "energy")

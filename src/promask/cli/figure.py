@@ -197,7 +197,7 @@ def contours(
 
     Example: promask figure contours runs/task energy equispaced --network unet.safetensors --out contours
     """
-    from promask.data.preprocess import channels_seen
+    from promask.data.preprocess import reconstructed_channels
     from promask.evaluation.evaluate import measurable
     from promask.evaluation.held_out import check_index
     from promask.figures.contours import contour_figure as make
@@ -207,7 +207,7 @@ def contours(
     entrants = [Entrant.parse(word) for word in masks]
     task = measurable(network or network_of(entrants))
     shown = entered(entrants, data, acceleration, recon, seed, part, on_file, **reading)
-    task.check(shown.images, channels_seen(shown.images, shown.recon))
+    task.check(shown.images, reconstructed_channels(shown.images, shown.recon))
     index = middle_image(task, shown.images) if image is None else check_index(image, shown.images)
     return make(task, shown.images, index, shown.masks, shown.recon)
 

@@ -29,7 +29,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from promask.data.sources import BUILT_IN
 from promask.errors import InputError
-from promask.export.formats import FORMATS, read_mask, write_mask
+from promask.export import FORMATS, read_mask, write_mask
 from promask.recon import RECONSTRUCTIONS
 from promask.report.page import palette
 from promask.studio.jobs import DONE, ENDED, Job
