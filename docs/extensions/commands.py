@@ -16,10 +16,10 @@ MARKUP = re.compile(r"([\\*_|<\[])")
 def add_commands(app: Sphinx, page: str, source: list[str]) -> None:
     """Append a section for each command to the page on the command line."""
     if page == PAGE:
+        from promask.cli.help_layout import lay_out_help
         from promask.cli.main import app as promask
-        from promask.cli.main import laid_out
 
-        command = laid_out(typer.main.get_command(promask))
+        command = lay_out_help(typer.main.get_command(promask))
         context = command.make_context("promask", [], resilient_parsing=True)
         source[0] += "\n" + "\n".join(described(command, context))
 
@@ -43,9 +43,9 @@ def described(command: Any, context: Any) -> Iterator[str]:
 
 def _paragraph(text: str) -> str:
     """Prose, or examples as a block of code; of the words before them, those that say more than that."""
-    from promask.cli.main import examples
+    from promask.cli.help_layout import find_examples
 
-    lines = examples(text)
+    lines = find_examples(text)
     if not lines:
         return f"{plain(' '.join(text.split()))}\n"
     heading = text.partition(lines[0].split("  ")[0])[0].strip()

@@ -1,5 +1,7 @@
 """Each command in this process, and what bad input gets: one sentence and exit status 2."""
 
+import dataclasses
+import inspect
 import json
 from pathlib import Path
 
@@ -7,8 +9,10 @@ import numpy as np
 import pytest
 
 from promask.cli.main import main
+from promask.cli.options import READING
 from promask.errors import InputError
-from promask.learning.config import PRESETS
+from promask.learning.config import Config
+from promask.report.comparison import compare
 
 IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
 
@@ -79,6 +83,27 @@ def test_options_reach_the_run(promask):
     assert mask[:, 0].sum() == 4
 
 
+def test_every_option_of_learn_is_a_setting_or_has_a_use_of_its_own(parser):
+    """Settings are collected by their names: one that is misnamed would be lost."""
+    settings = {field.name for field in dataclasses.fields(Config)}
+    others = {"data", "out", "preset", "config", "resume", "scheduler", "as_json"}
+    options = {parameter.name for parameter in parser.commands["learn"].params}
+    assert options - settings == others
+    assert settings - options <= {"learner", "rule", "learning_rate", "exploration", "exploitation"}
+
+
+def test_every_option_of_compare_is_an_argument_of_the_function(parser):
+    arguments = set(inspect.signature(compare).parameters) | set(READING)
+    assert {parameter.name for parameter in parser.commands["compare"].params} - arguments == {"as_json"}
+
+
+def test_options_override_a_configuration_and_zero_is_a_value(promask):
+    Path("settings.json").write_text(json.dumps({"seed": 3, "steps": 4, "patience": 5, "acceleration": 4}))
+    promask("learn", "images.npy", "--config", "settings.json", "--seed", 0, "--patience", 0, "--out", "a")
+    config = json.loads(Path("a/run.json").read_text())["config"]
+    assert (config["seed"], config["steps"], config["patience"]) == (0, 4, 0)
+
+
 def test_a_run_repeats_from_its_own_record(promask):
     promask("learn", "images.npy", "--accel", 4, "--out", "a", "--steps", 4, "--seed", 3)
     promask("learn", "images.npy", "--config", "a/run.json", "--out", "b")
@@ -120,7 +145,8 @@ def test_an_interruption_is_one_sentence(promask, monkeypatch):
 def test_the_help_tells_the_defaults_of_the_presets(promask):
     text = " ".join(promask("learn", "--help").replace("│", " ").split())
     for name in ("steps", "batch_size", "samples", "members"):
-        assert f"({PRESETS['default'][name]}; paper: {PRESETS['paper'][name]})" in text
+        default, paper = (getattr(Config.preset(preset, acceleration=8), name) for preset in ("default", "paper"))
+        assert f"({default}; paper: {paper})" in text
 
 
 def test_volumes(promask):
@@ -274,7 +300,7 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         ((*LEARN, "--accel", "nan"), "acceleration must be a number of at least 1"),
         ((*LEARN, "--accel", "193"), "from 1 to the number of units, 192, but is 193"),
         ((*LEARN, "--accel", "many"), "Invalid value for '--accel'"),
-        (LEARN, "The acceleration is missing: give a number of at least 1, such as --accel 8"),
+        (LEARN, "--accel is missing: give a number of at least 1, such as 8."),
         ((*LEARN, "--accel", "4", "--loss", "best"), "Unknown loss 'best'"),
         ((*LEARN, "--accel", "4", "--preset", "best"), "Unknown preset 'best'"),
         ((*LEARN, "--accel", "4", "--axis", "x"), "must be whole numbers such as 1 or 0,2, but are 'x'"),

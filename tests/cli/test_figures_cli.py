@@ -7,13 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import typer
 from comparisons import heart_file, heart_network, image_file
 from matplotlib.figure import Figure
 
 import promask as library
-from promask.cli.completion import VARIABLE, answer
-from promask.cli.main import app, laid_out
 from promask.errors import InputWarning
 from promask.evaluation.evaluate import held_out
 from promask.figures.images import MaskSource, load_masks, network_of, unique_names
@@ -164,16 +161,11 @@ def test_names_that_look_like_mathematics(promask):
     written(promask, "reconstructions", r"a$\foo$=energy", "a")
 
 
-def test_what_a_shell_offers(promask):
-    def offered(line):
-        words = line.split(" ")
-        asked = {VARIABLE: "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
-        return answer(laid_out(typer.main.get_command(app)), asked).splitlines()
-
-    assert offered("promask figure film a --data hea") == ["head"]
+def test_what_a_shell_completes(promask, complete):
+    assert complete("promask figure film a --data hea") == ["head"]
     Path("energetic").mkdir()
-    assert offered("promask figure reconstructions a ener") == ["energy", "energetic/"]
-    assert offered("promask figure contours a poi") == ["poisson"]
+    assert complete("promask figure reconstructions a ener") == ["energy", "energetic/"]
+    assert complete("promask figure contours a poi") == ["poisson"]
 
 
 def test_images_are_held_out(promask):

@@ -28,8 +28,8 @@ def promask(commands, undrawn, monkeypatch):
 
 @pytest.fixture
 def unreported(monkeypatch):
-    """The report and its figures, which take longer than a few steps."""
-    monkeypatch.setattr("promask.report.write_report", lambda run, folder: None)
+    """No report and no figures, which take longer than a few steps."""
+    monkeypatch.setattr("promask.report.pipeline.write_report", lambda run, folder, evidence: None)
 
 
 def summary_of(promask, *arguments):

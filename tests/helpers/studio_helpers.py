@@ -1,4 +1,4 @@
-"""A studio that answers, and what its processes are told to do in tests."""
+"""A studio that answers, and tasks that its processes run in tests."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from promask.studio.server import Server
+from promask.studio.app import Server
 from promask.studio.studio import Studio
 
 LONG = {"acceleration": 4, "recon": "cs", "steps": 100_000}
@@ -25,7 +25,7 @@ def serving(**settings):
     """A studio, and its server on a free port; both are gone afterwards, with everything that they started."""
     studio = Studio(threads=1, **settings)
     server = Server(studio)
-    thread = threading.Thread(target=server.run_until_told)
+    thread = threading.Thread(target=server.run_until_signal)
     thread.start()
     try:
         yield server
@@ -63,9 +63,9 @@ def sent(client, *paths):
     return upload
 
 
-def asked(client, **wish):
+def asked(client, **settings):
     """A job that the studio accepted."""
-    answer = client.post("/api/jobs", json=wish)
+    answer = client.post("/api/jobs", json=settings)
     assert answer.status_code == 201, answer.text
     return answer.json()
 
@@ -99,24 +99,24 @@ def is_alive(pid):
         return False
 
 
-def stubborn(order, say):
+def stubborn(task_input, send):
     """Does not end when it is asked to."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say("ready", os.getpid())
+    send("ready", os.getpid())
     time.sleep(600)
 
 
-def killed(order, say):
+def killed(task_input, send):
     """Ends without a word."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def failing(order, say):
+def failing(task_input, send):
     """Fails with whatever it is given."""
-    raise order
+    raise task_input
 
 
-def talking(order, say):
-    """Tells where it is."""
-    say("folder", str(Path.cwd()))
-    return order
+def talking(task_input, send):
+    """Sends where it is."""
+    send("folder", str(Path.cwd()))
+    return task_input

@@ -18,7 +18,7 @@ from typer.exceptions import TyperException
 import promask
 from promask.cli.main import app
 from promask.cli.main import main as command_line
-from promask.cli.options import with_options_repeated
+from promask.cli.options import repeat_options
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -155,7 +155,7 @@ def commands_of(page):
 def understand(words):
     """Parse a line as `promask` would, without running it."""
     command = typer.main.get_command(app)
-    name, *words = with_options_repeated(words)
+    name, *words = repeat_options(words)
     if name in [option for parameter in command.params for option in parameter.opts]:
         return
     command = command.commands[name]

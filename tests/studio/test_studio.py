@@ -5,31 +5,14 @@ import json
 import httpx
 import numpy as np
 import pytest
-from studio_helpers import asked, calling, events_of, images_file, sent, serving, until
+from studio_helpers import asked, events_of, images_file, sent, until
 
 from promask.data.sources import load
 from promask.studio import uploads as uploads_module
-from promask.studio.server import Server
+from promask.studio.app import Server
 from promask.studio.studio import Studio
 
 SMALL = {"acceleration": 4, "steps": 5}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with serving(limit=1) as started:
-        yield started
-
-
-@pytest.fixture
-def client(server):
-    with calling(server) as made:
-        yield made
-
-
-@pytest.fixture
-def scans(tmp_path):
-    return images_file(tmp_path / "scans.npz")
 
 
 @pytest.mark.parametrize(
@@ -286,7 +269,7 @@ def test_nothing_in_a_file_is_executed(client, tmp_path):
 def test_a_port_that_is_taken(server):
     studio = Studio(threads=1)
     try:
-        with pytest.raises(ValueError, match="leave out --port"):
+        with pytest.raises(ValueError, match="leave out `port`"):
             Server(studio, server.socket.getsockname()[1])
     finally:
         studio.close()

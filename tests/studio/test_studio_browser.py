@@ -6,16 +6,10 @@ import zipfile
 
 import pytest
 from playwright.sync_api import expect
-from studio_helpers import calling, images_file, is_alive, serving, until
+from studio_helpers import calling, images_file, is_alive, until
 
 SECONDS = 30_000
 """To wait at most, in thousandths."""
-
-
-@pytest.fixture(scope="module")
-def server():
-    with serving(limit=5) as started:
-        yield started
 
 
 @pytest.fixture(autouse=True)
@@ -24,11 +18,6 @@ def no_jobs_left(server):
     yield
     for job in server.studio.jobs.unfinished():
         server.studio.jobs.cancel(job.id)
-
-
-@pytest.fixture
-def scans(tmp_path):
-    return images_file(tmp_path / "scans.npz")
 
 
 @pytest.fixture
@@ -141,9 +130,9 @@ def test_a_bad_file_is_told_of_beside_the_choice(forgiving_page, tmp_path, scans
     (tmp_path / "run.sh").write_text("echo")
     page.set_input_files("#files", tmp_path / "run.sh")
     expect(page.locator("#data-error")).to_contain_text("run.sh is not a file that promask reads")
-    (tmp_path / "large.npy").write_bytes(bytes(5_000_001))
+    (tmp_path / "large.npy").write_bytes(bytes(1_000_001))
     page.set_input_files("#files", tmp_path / "large.npy")
-    expect(page.locator("#data-error")).to_contain_text("more than the 5 MB of this studio")
+    expect(page.locator("#data-error")).to_contain_text("more than the 1 MB of this studio")
     choose(page, scans)
     expect(page.locator("#data-error")).to_be_empty()
     expect(page.locator("#learn")).to_be_enabled()

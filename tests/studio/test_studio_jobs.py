@@ -16,23 +16,6 @@ from promask.studio import uploads as uploads_module
 SMALL = {"acceleration": 4, "steps": 5}
 
 
-@pytest.fixture(scope="module")
-def server():
-    with serving(limit=1) as started:
-        yield started
-
-
-@pytest.fixture
-def client(server):
-    with calling(server) as made:
-        yield made
-
-
-@pytest.fixture
-def scans(tmp_path):
-    return images_file(tmp_path / "scans.npz")
-
-
 @pytest.mark.parametrize(
     "wish",
     [
@@ -163,7 +146,7 @@ def test_a_process_that_dies_is_told_of(server, client, scans):
 
 
 def test_a_queue(scans):
-    with serving(at_once=1) as server, calling(server) as client:
+    with serving(most_running=1) as server, calling(server) as client:
         upload = sent(client, scans)
         first, second, third = (asked(client, upload=upload, **wish)["id"] for wish in (LONG, SMALL, SMALL))
         state = client.get(f"/api/jobs/{third}").json()

@@ -33,18 +33,18 @@ from promask.errors import InputError
 from promask.learning.hooks import Progress
 from promask.studio import processes
 from promask.studio import studio as studio_module
-from promask.studio.learning import Reporter, picture_of
-from promask.studio.processes import Surroundings, Worker
+from promask.studio.processes import Environment, Worker
 from promask.studio.studio import Studio
+from promask.studio.tasks import Reporter, encode_image
 
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "PATIENCE", 0.3)
+    monkeypatch.setattr(processes, "STOP_SECONDS", 0.3)
     started = []
 
-    def call(work, order=None):
-        started.append(Worker(work, order, Surroundings(tmp_path, tmp_path / "cache", 1)))
+    def call(task, task_input=None):
+        started.append(Worker(task, task_input, Environment(tmp_path, tmp_path / "cache", 1)))
         return started[-1]
 
     yield call
@@ -63,7 +63,7 @@ def test_a_process_that_does_not_want_to_end_is_killed(start):
     word, pid = worker.next_message()
     assert word == "ready"
     assert is_alive(pid)
-    worker.end()
+    worker.stop()
     assert not is_alive(pid)
 
 
@@ -101,29 +101,29 @@ def test_data_that_are_never_described_are_given_up(monkeypatch, tmp_path):
         studio.close()
 
 
-def stubborn_in_silence(order, say):
-    stubborn(order, lambda *_: None)
+def stubborn_in_silence(task_input, send):
+    stubborn(task_input, lambda *_: None)
 
 
 def test_pictures_of_the_probabilities_do_not_come_too_often():
     said = []
     reporter = Reporter(lambda word, content: said.append(content))
     for step in range(1, 1001):
-        probabilities = torch.tensor([1.0, 0.0, 0.0])
+        probabilities = torch.tensor([0.0, 1.0, 0.0])
         reporter.on_step(
             Progress(0, 1, step, 1000, float(step), budget=1.0, temperature=1.0, probabilities=probabilities)
         )
     assert 2 <= len(said) < 100
     assert [loss for content in said for loss in content["losses"]] == [float(step) for step in range(1, 1001)]
     assert said[-1]["done"] == 1000, "always the last"
-    assert said[-1]["units"] == {"shape": [3], "bytes": "AP8A"}, "the zero frequency in the middle"
+    assert said[-1]["units"] == {"shape": [3], "bytes": "AP8A"}, "as they are: centred"
 
 
 def test_the_picture_of_an_image():
     image = torch.zeros(2, 1024, 1024, dtype=torch.complex64)
     image[0, :512] = 3
     image[1, :512] = 4j
-    found = np.asarray(Image.open(BytesIO(b64decode(picture_of(image).partition(",")[2]))))
+    found = np.asarray(Image.open(BytesIO(b64decode(encode_image(image).partition(",")[2]))))
     assert found.shape == (512, 512), "smaller"
     assert (found[:256] == 255).all()
     assert (found[256:] == 0).all()

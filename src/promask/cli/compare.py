@@ -1,56 +1,47 @@
-"""The commands that make other masks, and compare them."""
+"""The commands that make masks to compare with, and compare methods."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from promask.cli import options as offers
-from promask.cli.options import (
-    Axis,
-    Convention,
-    Data,
-    Iterations,
-    Json,
-    Recon,
-    Regularisation,
-    To,
-    axes,
-    one_of,
-    setting,
-    with_reading,
-)
+from promask.cli import options
+from promask.cli.options import complete_from, complete_methods, option, with_reading
+from promask.cli.progress import ProgressDisplay
 from promask.cli.show import show_comparison
-from promask.cli.terminal import cells_told, output, progress_bar, warnings_as_sentences
+from promask.cli.terminal import messages, output
+from promask.errors import count
+
+OnCell = Callable[[int, int, str], None]
+"""Called with how many masks of a comparison are finished, how many there are, and the name of the last one."""
 
 BASELINES_HELP = (
-    "Drawn: random, centre, equispaced, gaussian, poisson, radial; by the data: energy, igs, greedy, loupe; "
-    "as published: equispaced-paper, gaussian-paper, igs-paper."
+    f"Drawn: {', '.join(options.DRAWN)}; from the data: {', '.join(options.FROM_DATA)}; "
+    f"as published: {', '.join(options.AS_PUBLISHED)}."
 )
 
 
 @with_reading
 def baseline(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help=BASELINES_HELP, autocompletion=one_of(offers.BASELINES))
+        str, typer.Argument(metavar="NAME", help=BASELINES_HELP, autocompletion=complete_from(options.BASELINES))
     ],
-    data: Data,
-    accel: Annotated[float, typer.Option(metavar="NUMBER", help="Units over units acquired, from 1.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
-    to: To = None,
+    data: options.Data,
+    acceleration: Annotated[float, option("NUMBER", f"{options.ACCELERATION_HELP}.", name="--accel")],
+    out: Annotated[Path, option("FILE", "The file to write.")],
+    to: options.Format = None,
     pattern: Annotated[
-        str | None, setting("1d|2d|3d", "How many axes are free.", "2d; for lines: 1d", one_of(offers.PATTERNS))
+        str | None, option("1d|2d|3d", "Number of undersampled directions.", "2d; for lines: 1d", options.PATTERNS)
     ] = None,
-    axis: Axis = None,
-    centre: Annotated[
-        int | None,
-        setting("N", "Width of the central block that is always acquired, counted in the budget.", "its own"),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same mask.")] = 0,
+    axis: options.Axis = None,
+    centre: Annotated[int | None, option("N", options.CENTRE_HELP, "its own")] = None,
+    seed: Annotated[int, option("N", f"{options.SEED_HELP} mask.")] = 0,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Make a mask to compare with; of exactly the budget, if it is not as published.
+    """Make a mask to compare with. It has exactly the number of samples asked for, unless it is as published.
 
     Examples:
       promask baseline gaussian brain --accel 8 --out gaussian.npy
@@ -66,86 +57,58 @@ def baseline(
 
     check_mask_file(out, to)
     chosen = pattern or find_baseline(name).usual
-    settings = reading | ({"volumes": True} if chosen == "3d" else {})
-    with warnings_as_sentences():
-        data_set = load(data, Reading(**settings))
-        extent = data_set.geometry.extent
-        units = Pattern.named(chosen, data_set.shape[1:], axes(axis), extent)
-        mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, accel, seed, centre)
-    exported = ExportedMask.of_mask(mask, accel, extent, units.free)
+    data_set = load(data, Reading(**reading | ({"volumes": True} if chosen == "3d" else {})))
+    extent = data_set.geometry.extent
+    units = Pattern.named(chosen, data_set.shape[1:], axis, extent)
+    mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, acceleration, seed, centre)
+    exported = ExportedMask.of_mask(mask, acceleration, extent, units.free)
     written = write_mask(exported, out, to)
     output.print(f"{written}: {name} mask, {list(mask.shape)}, x{exported.achieved:.4g}")
 
 
 @with_reading
 def compare(
-    data: Data,
-    accel: Annotated[
-        list[float], typer.Option(metavar="NUMBERS", help="Accelerations, such as 4 8 16 32.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for tables, masks and figures.")],
+    data: options.Data,
+    accelerations: Annotated[list[float], option("NUMBERS", "Acceleration factors: 4 8 16.", name="--accel")],
+    out: Annotated[Path, option("DIR", "The folder for tables, masks and figures.")],
     methods: Annotated[
         list[str] | None,
-        setting(
-            "NAMES",
-            "Such as promask promask:1d igs:2d:ssim energy: a name, a pattern, a loss.",
-            "the usual",
-            offers.methods,
+        option(
+            "NAMES", "Such as promask promask:1d igs:2d:ssim: name:pattern:loss.", "the usual", complete_methods
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="Masks of each random baseline.")] = 10,
+    seeds: Annotated[int, option("N", "Masks of each random baseline.")] = 10,
     learned_seeds: Annotated[
-        int | None, setting("N", "Masks of each method that learns from a random start.", "as --seeds, at most 5")
+        int | None, option("N", "Masks of each method that learns from a random start.", "as --seeds, at most 5")
     ] = None,
     task: Annotated[
-        str,
-        typer.Option(
-            metavar="TASK",
-            help="What masks are compared by: reconstruction or segmentation.",
-            autocompletion=one_of(offers.TASKS),
-        ),
+        str, option("TASK", "What masks are compared by: reconstruction or segmentation.", values=options.TASKS)
     ] = "reconstruction",
-    network: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="For a segmentation: a network of promask segment train."),
-    ] = None,
+    network: Annotated[Path | None, option("FILE", "A network of promask segment train.")] = None,
     loss: Annotated[
         str | None,
-        setting(
-            "LOSS",
-            "What methods that learn minimise: see promask learn.",
-            "by the task: mse, segmentation",
-            one_of(offers.LOSSES),
-        ),
+        option("LOSS", "Loss of the methods that learn.", "by the task: mse, segmentation", options.LOSSES),
     ] = None,
-    recon: Recon = None,
-    iterations: Iterations = None,
-    regularisation: Regularisation = None,
-    convention: Convention = "paper",
-    centre: Annotated[
-        int | None,
-        setting("N", "Width of the central block that every mask has, counted in the budget.", "the method's own"),
-    ] = None,
-    axis: Axis = None,
-    jobs: Annotated[int | None, setting("N", "Processes at a time.", "one per core, at most 4")] = None,
+    recon: options.Recon = None,
+    iterations: options.Iterations = None,
+    regularisation: options.Regularisation = None,
+    convention: options.Convention = "paper",
+    centre: Annotated[int | None, option("N", options.CENTRE_HELP, "the method's own")] = None,
+    axis: options.Axis = None,
+    jobs: Annotated[int | None, option("N", "Processes at a time.", "one per core, at most 4")] = None,
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Make the masks on a Dask cluster whose workers can read DATA: tcp://HOST:PORT of its scheduler.",
-            show_default=False,
-        ),
+        str | None, option("ADDRESS", "A Dask cluster whose workers can read DATA, such as tcp://HOST:8786.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
     *,
-    reading: dict[str, Any],
+    context: Any,
 ) -> None:
     """Compare methods at several accelerations, on images that no mask was made from: the paper's Table 1.
 
-    With --task segmentation and a network it is Table 2: by the Dice and the IoU of what the network finds.
+    With --task segmentation and a network it is Table 2: Dice and IoU of the network's segmentations.
 
-    Interrupted and started again with the same command, it goes on where it was; so does it with more methods,
-    accelerations or seeds.
+    The same command continues a comparison that was interrupted, and adds methods, accelerations or seeds to one
+    that is finished.
 
     Examples:
       promask compare brain --accel 4 8 16 32 --out runs/compared
@@ -159,27 +122,30 @@ def compare(
     from promask.evaluation.workers import default_jobs
     from promask.report.comparison import compare as compare_methods
 
-    with progress_bar() as bar, warnings_as_sentences(), cells_told() as told:
-        comparison = compare_methods(
-            data,
-            accel,
-            methods,
-            out=out,
-            seeds=seeds,
-            learned_seeds=learned_seeds,
-            task=task,
-            network=network,
-            recon=recon or "zero-filled",
-            iterations=iterations,
-            regularisation=regularisation,
-            convention=convention,
-            loss=loss,
-            centre=centre,
-            axis=axes(axis),
-            jobs=default_jobs() if jobs is None and scheduler is None else jobs,
-            scheduler=scheduler,
-            on_cell=told(bar.on_cell),
-            on_file=bar.on_file,
-            **reading,
-        )
+    # All other options are arguments of the library's function, by the same names.
+    chosen = options.given({name: value for name, value in context.params.items() if name != "as_json"})
+    if jobs is None and scheduler is None:
+        chosen["jobs"] = default_jobs()
+    with ProgressDisplay() as display, report_finished_masks(display.on_cell) as on_cell:
+        comparison = compare_methods(**chosen, on_cell=on_cell, on_file=display.on_file)
     show_comparison(comparison, out, as_json)
+
+
+@contextmanager
+def report_finished_masks(on_cell: OnCell) -> Iterator[OnCell]:
+    """Say how many masks were there before the comparison, and how many are there if it is interrupted."""
+    done, total = 0, 0
+
+    def on_cell_and_count(now_done: int, now_total: int, name: str) -> None:
+        nonlocal done, total
+        done, total = now_done, now_total
+        if done and not name:
+            messages.print(f"promask: {done} of {count(total, 'mask')} were there already.")
+        on_cell(done, total, name)
+
+    try:
+        yield on_cell_and_count
+    except KeyboardInterrupt:
+        finished = f"{done} of {count(total, 'mask')} are finished"
+        messages.print(f"promask: {finished}; the same command continues from there.")
+        raise

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from promask.cli import options as offers
-from promask.cli.options import Convention, Data, Iterations, Json, Part, Regularisation, setting, with_reading
+from promask.cli import options
+from promask.cli.options import RECONSTRUCTIONS, option, with_reading
+from promask.cli.progress import ProgressDisplay
 from promask.cli.show import quality_tables, show_stability
-from promask.cli.terminal import output, print_json, progress_bar, warnings_as_sentences
+from promask.cli.terminal import output, print_json
 from promask.errors import count
 
 
@@ -19,31 +20,26 @@ def evaluate(
         Path,
         typer.Argument(metavar="MASK_OR_RUN", help="A run folder, or a mask: .npy, .mat, .cfl, .png, .csv, .h5."),
     ],
-    data: Data,
+    data: options.Data,
     network: Annotated[
-        Path | None, setting("FILE", "Also measure what this network finds: Dice and IoU.", "that of the run")
+        Path | None, option("FILE", "Also measure the segmentation by this network: Dice, IoU.", "that of the run")
     ] = None,
     recon: Annotated[
         str | None,
-        setting(
-            "NAME",
-            "How images are reconstructed: see promask learn.",
-            "that of the run, zero-filled",
-            offers.one_of(offers.RECONSTRUCTIONS),
-        ),
+        option("NAME", "Reconstruction: see promask learn.", "that of the run, zero-filled", RECONSTRUCTIONS),
     ] = None,
-    iterations: Iterations = None,
-    regularisation: Regularisation = None,
-    part: Part = None,
-    convention: Convention = "paper",
-    as_json: Json = False,
+    iterations: options.Iterations = None,
+    regularisation: options.Regularisation = None,
+    part: options.Part = None,
+    convention: options.Convention = "paper",
+    as_json: options.Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Measure the image quality that a mask gives, and what a network finds in the images.
+    """Measure the image quality that a mask gives, and the segmentation of the images by a network.
 
-    A run is measured on what it did not see of its data, which are read as they were when it was learned, unless
-    options say otherwise.
+    A run is measured on the part of its data that it was not learned from. The data are read as they were for
+    learning, unless options say otherwise.
 
     Examples:
       promask evaluate runs/brain brain
@@ -57,10 +53,10 @@ def evaluate(
     from promask.export import read_mask
     from promask.learning.run import Run
 
-    with progress_bar() as bar, warnings_as_sentences():
+    of_recon = options.given({"iterations": iterations, "regularisation": regularisation})
+    with ProgressDisplay() as display:
         subject = Run.load(mask) if (mask / "run.json").is_file() else read_mask(mask)
-        of_recon: dict[str, Any] = {"iterations": iterations, "regularisation": regularisation}
-        result = measure(subject, data, part, bar.on_file, convention, network, recon, **of_recon, **reading)
+        result = measure(subject, data, part, display.on_file, convention, network, recon, **of_recon, **reading)
     summary = result.summary()
     if as_json:
         print_json(summary)
@@ -73,26 +69,27 @@ def evaluate(
         )
         if result.segmented:
             output.print(
-                f"Dice and IoU of what {result.network} finds; an image counts for a class that is in it."
+                f"Dice and IoU of the segmentation by {result.network}; a class is measured on the images that have "
+                f"it."
             )
 
 
 @with_reading
 def stability(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
-    data: Data,
-    draws: Annotated[int, typer.Option(metavar="N", help="Random masks of either kind, at least 2.")] = 20,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same masks.")] = 0,
+    folder: options.RunFolder,
+    data: options.Data,
+    draws: Annotated[int, option("N", "Random masks of either kind, at least 2.")] = 20,
+    seed: Annotated[int, option("N", f"{options.SEED_HELP} masks.")] = 0,
     out: Annotated[
-        Path | None, setting("DIR", "The folder for stability.json and figures/stability.png.", "the run")
+        Path | None, option("DIR", "The folder for stability.json and figures/stability.png.", "the run")
     ] = None,
-    part: Part = None,
-    convention: Convention = "paper",
-    as_json: Json = False,
+    part: options.Part = None,
+    convention: options.Convention = "paper",
+    as_json: options.Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Tell how stable a run is: members against each other, and random masks against the mode.
+    """Measure how stable a run is: members against each other, and random masks against the mode.
 
     This is section 4.2 of the paper. The data are chosen and read as by promask evaluate.
 
@@ -111,8 +108,9 @@ def stability(
     figure = (out or folder) / "figures" / "stability.png"
     for place in (numbers.parent, figure.parent):
         check_writable(place)
-    with progress_bar() as bar, warnings_as_sentences():
-        result = measure_stability(run, data, part, draws, seed, convention, bar.on_image, bar.on_file, **reading)
+    with ProgressDisplay() as display:
+        callbacks = (display.on_measurement, display.on_file)
+        result = measure_stability(run, data, part, draws, seed, convention, *callbacks, **reading)
     summary = {"run": str(folder), "data": data, **result.summary()}
     save_figure(stability_figure(result), figure)
     save_text(numbers, json.dumps(summary, indent=1, allow_nan=False))

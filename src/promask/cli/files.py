@@ -1,31 +1,25 @@
-"""The commands that write files for other programs, and keep those that are read.
-
-The command that writes the report of a run.
-
-The command that opens the studio.
-"""
+"""The commands that write files: a mask for other programs, the report of a run; and the cache and the studio."""
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from promask.cli import options as offers
-from promask.cli.options import Part, To, setting, with_reading
-from promask.cli.terminal import messages, output, progress_bar, warnings_as_sentences
-from promask.errors import InputError
+from promask.cli import options
+from promask.cli.options import flag, option, with_reading
+from promask.cli.progress import ProgressDisplay
+from promask.cli.terminal import messages, output
+from promask.errors import InputError, InputWarning
 
 
 def export(
     mask: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a mask file of any format.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
-    to: To = None,
-    shape: Annotated[
-        list[int] | None,
-        typer.Option(metavar="H W", help="Carry the mask to another matrix size.", show_default=False),
-    ] = None,
+    out: Annotated[Path, option("FILE", "The file to write.")],
+    to: options.Format = None,
+    shape: Annotated[list[int] | None, option("H W", "Resize the mask to another matrix size.", False)] = None,
 ) -> None:
     """Write a mask for other programs: NumPy, MATLAB, BART, a picture, the order of phase encodes, fastMRI.
 
@@ -45,10 +39,8 @@ def export(
     output.print(f"{written}: mask, {list(exported.mask.shape)}, x{exported.achieved:.4g}")
 
 
-def cache(
-    clear: Annotated[bool, typer.Option("--clear", metavar="", help="Remove what it holds.")] = False,
-) -> None:
-    """Tell where samples of files are kept once they are ready, and how much room they take.
+def cache(clear: Annotated[bool, flag("--clear", "Remove what it holds.")] = False) -> None:
+    """Print the folder of the cache, which keeps prepared samples, and its size.
 
     The environment variable PROMASK_CACHE chooses another folder.
 
@@ -65,15 +57,12 @@ def cache(
 
 @with_reading
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    folder: options.RunFolder,
     data: Annotated[
-        str | None,
-        setting("DATA", "The images to show and to measure: see promask learn.", "those of the run", offers.data),
+        str | None, option("DATA", "The images: see promask learn.", "those of the run", options.complete_data)
     ] = None,
-    network: Annotated[
-        Path | None, setting("FILE", "The network that segments the images.", "that of the run")
-    ] = None,
-    part: Part = None,
+    network: Annotated[Path | None, option("FILE", "The segmentation network.", "that of the run")] = None,
+    part: options.Part = None,
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -85,7 +74,6 @@ def report(
       promask report runs/brain
       promask report runs/brain --data knee.npz
     """
-    from promask.errors import InputError
     from promask.evaluation.evaluate import find_network, read_for_run
     from promask.learning.run import Run
     from promask.report.measurements import measure_run
@@ -93,38 +81,33 @@ def report(
 
     run = Run.load(folder)
     measurements = None
-    with progress_bar() as bar, warnings_as_sentences():
+    with ProgressDisplay() as display:
         try:
             recon = run.reconstruction()
             whole, part = read_for_run(run, data, part, reading)
         except InputError as error:
             if data is not None:
                 raise
-            messages.print(f"promask: The report has no images. {error}")
+            warnings.warn(f"The report has no images. {error}", InputWarning, stacklevel=1)
         else:
             judge = network or find_network(run)
             try:
-                measurements = measure_run(run, whole, judge, recon, part, bar.on_image)
+                measurements = measure_run(run, whole, judge, recon, part, display.on_measurement)
             except InputError as error:
                 if judge is None or network is not None:
                     raise
-                messages.print(f"promask: The report is without the network of the run. {error}")
-                measurements = measure_run(run, whole, None, recon, part, bar.on_image)
+                warning = f"The report is without the network of the run. {error}"
+                warnings.warn(warning, InputWarning, stacklevel=1)
+                measurements = measure_run(run, whole, None, recon, part, display.on_measurement)
             run = measurements.add_to(run)
         path = write_report(run, folder, measurements)
     output.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 
 def studio(
-    limit: Annotated[
-        int, typer.Option(metavar="MB", min=1, help="The most that may be uploaded at a time, in megabytes.")
-    ] = 1000,
-    port: Annotated[
-        int | None, setting("N", "The port to listen at, such as for a tunnel to another machine.", "a free one")
-    ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", metavar="", help="Open the page in a browser.")
-    ] = True,
+    limit: Annotated[int, option("MB", "Largest upload, in megabytes.", min=1)] = 1000,
+    port: Annotated[int | None, option("N", "The port, such as for an ssh tunnel.", "a free one")] = None,
+    browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
 ) -> None:
     """Learn masks in a web page on this machine.
 
@@ -136,8 +119,8 @@ def studio(
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
 
-        processes.prepare()  # they import what they need while this one does
-        from promask.studio.server import serve
+        processes.start_method()  # they import what they need while this one does
+        from promask.studio.app import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "pydantic", "starlette", "uvicorn"):
             raise

@@ -1,14 +1,13 @@
-"""What a shell may offer as the value of an option or an argument.
+"""The options that several commands share, and the values that a shell completes.
 
-The names stand here once more, because where they belong PyTorch is imported, and a shell does not wait for that.
-A test compares them with the tables of the library.
-
-The options that several commands share, and those that say how files are read.
+The names of losses, reconstructions and so on stand here once more, because importing the library's own tables
+imports PyTorch, and a shell does not wait for that. A test compares the two.
 """
 
 import functools
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,75 +31,37 @@ CONVENTIONS = ("paper", "fastmri")
 FORMATS = ("npy", "mat", "bart", "png", "csv", "fastmri")
 PLANES = ("axial", "coronal", "sagittal")
 KSPACES = ("acquired", "emulated")
-HELD = ("image", "kspace")
+CONTENTS = ("image", "kspace")
 DEVICES = ("cpu", "cuda")
-SHELLS = ("bash", "zsh", "fish")
-BASELINES = (
-    "random",
-    "centre",
-    "equispaced",
-    "gaussian",
-    "poisson",
-    "radial",
-    "energy",
-    "igs",
-    "greedy",
-    "loupe",
-    "equispaced-paper",
-    "gaussian-paper",
-    "igs-paper",
-)
-METHODS = ("promask", *BASELINES)
+DRAWN = ("random", "centre", "equispaced", "gaussian", "poisson", "radial")
+FROM_DATA = ("energy", "igs", "greedy", "loupe")
+AS_PUBLISHED = ("equispaced-paper", "gaussian-paper", "igs-paper")
+BASELINES = (*DRAWN, *FROM_DATA, *AS_PUBLISHED)
 
-Offer = Callable[[str], list[str]]
-"""From the beginning of a word to the words that may be meant; none leaves it to the shell, which knows files."""
+Completer = Callable[[str], list[str]]
+"""From the beginning of a word to the values that it may become; with none, the shell completes files."""
 
 
-def one_of(names: Iterable[str]) -> Offer:
-    """The names of a table.
+def complete_from(names: Iterable[str], variants: Iterable[str] = (), files: bool = False) -> Completer:
+    """Complete names, after a colon their variants, and with `files` also files that begin like a name.
 
-    >>> one_of(PATTERNS)("")
-    ['1d', '2d', '3d']
+    >>> complete_from(LOSSES)("c"), complete_from(BASELINES, variants=PATTERNS)("igs:1")
+    (['complex-mse', 'complex-l1'], ['igs:1d'])
     """
 
-    def offer(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
+    def complete(incomplete: str) -> list[str]:
+        named, colon, last = incomplete.rpartition(":")
+        if colon and named.partition(":")[0] in names:
+            return [f"{named}:{variant}" for variant in variants if variant.startswith(last)]
+        found = [name for name in names if name.startswith(incomplete)]
+        return [*found, *list_paths(incomplete)] if found and files else found
 
-    return offer
-
-
-def data(incomplete: str) -> list[str]:
-    """Built-in names, collections with the folders they may lie in, and files.
-
-    >>> data("fast"), data("kn")
-    (['fastmri:', 'fastmri+:'], ['knee', 'knee+phase'])
-    """
-    kind, colon, place = incomplete.partition(":")
-    if colon and kind in COLLECTIONS:
-        return [f"{kind}:{path}" for path in paths(place) if path.endswith("/")]
-    return _or_files((*BUILT_IN, *(f"{name}:" for name in COLLECTIONS)), incomplete)
+    return complete
 
 
-def start(incomplete: str) -> list[str]:
-    """The names of starts, and files."""
-    return _or_files(STARTS, incomplete)
-
-
-def methods(incomplete: str) -> list[str]:
-    """Names of methods; after a colon what they may be asked for.
-
-    >>> methods("gree"), methods("igs:2d:ss")
-    (['greedy'], ['igs:2d:ssim'])
-    """
-    named, colon, last = incomplete.rpartition(":")
-    if not colon:
-        return one_of(METHODS)(incomplete)
-    return [f"{named}:{variant}" for variant in (*PATTERNS, *LOSSES, *RECONSTRUCTIONS) if variant.startswith(last)]
-
-
-def paths(incomplete: str) -> list[str]:
-    """Files and folders that begin so; a folder ends in a slash, and what is hidden must be asked for."""
-    folder, slash, begun = incomplete.rpartition("/")
+def list_paths(incomplete: str) -> list[str]:
+    """Files and folders that begin so; folders end in a slash, and hidden ones are left out unless asked for."""
+    folder, slash, start = incomplete.rpartition("/")
     try:
         found = sorted(Path(folder + slash or ".").expanduser().iterdir())
     except OSError:
@@ -108,153 +69,55 @@ def paths(incomplete: str) -> list[str]:
     return [
         f"{folder}{slash}{path.name}{'/' if path.is_dir() else ''}"
         for path in found
-        if path.name.startswith(begun) and (begun or not path.name.startswith("."))
+        if path.name.startswith(start) and (start or not path.name.startswith("."))
     ]
 
 
-def _or_files(names: Iterable[str], incomplete: str) -> list[str]:
-    """Names and, since a file may begin alike, files; but where no name is meant, the shell may do better."""
-    named = one_of(names)(incomplete)
-    return [*named, *paths(incomplete)] if named else []
+def complete_data(incomplete: str) -> list[str]:
+    """Built-in names, collections with the folders that they may lie in, and files.
+
+    >>> complete_data("fast"), complete_data("kn")
+    (['fastmri:', 'fastmri+:'], ['knee', 'knee+phase'])
+    """
+    kind, colon, place = incomplete.partition(":")
+    if colon and kind in COLLECTIONS:
+        return [f"{kind}:{path}" for path in list_paths(place) if path.endswith("/")]
+    return complete_from((*BUILT_IN, *(f"{name}:" for name in COLLECTIONS)), files=True)(incomplete)
 
 
-DATA_HELP = (
-    "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
-    ".nii, .nii.gz, .cfl, .mrd, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
-)
-Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, autocompletion=data)]
-Axis = Annotated[
-    str | None,
-    typer.Option(metavar="AXES", help="The free axes of k-space, such as 0 or 0,2.", show_default="last"),
-]
-Part = Annotated[
-    str | None,
-    typer.Option(
-        metavar="train|test|all",
-        help="The part of the data to use; by default the learning or the held-out part where the data tell "
-        "their subjects, and all of them otherwise.",
-        autocompletion=one_of(PARTS),
-    ),
-]
-Convention = Annotated[
-    str,
-    typer.Option(
-        metavar="paper|fastmri",
-        help="How quality is measured: each image by the range of its target, or each volume by the maximum of "
-        "its target, as fastMRI does.",
-        autocompletion=one_of(CONVENTIONS),
-    ),
-]
-Recon = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="How images are reconstructed: zero-filled, rss, sense, cg-sense, cs, cs-tv or partial-fourier.",
-        show_default="zero-filled",
-        autocompletion=one_of(RECONSTRUCTIONS),
-    ),
-]
-Iterations = Annotated[
-    int | None, typer.Option(metavar="N", help="Iterations of the reconstruction.", show_default="its own")
-]
-Regularisation = Annotated[
-    float | None, typer.Option(metavar="R", help="Regularisation of the reconstruction.", show_default="its own")
-]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")]
+complete_methods = complete_from(("promask", *BASELINES), (*PATTERNS, *LOSSES, *RECONSTRUCTIONS))
+complete_masks = complete_from(BASELINES, PATTERNS, files=True)
 
 
-def setting(metavar: str, text: str, default: str, offer: Offer | None = None) -> Any:
-    """An option whose default is found elsewhere, such as in a preset; a shell may offer values for it."""
-    return typer.Option(metavar=metavar, help=text, show_default=default, autocompletion=offer)
-
-
-def shell_option(text: str) -> Any:
-    """An option whose value, a shell, may be left out: see `with_shell`."""
-    return typer.Option(metavar="SHELL", help=text, autocompletion=one_of(SHELLS))
-
-
-To = Annotated[
-    str | None,
-    setting(
-        "FORMAT",
-        "The format to write: npy, mat, bart, png, csv or fastmri.",
-        "by the ending of the file",
-        one_of(FORMATS),
-    ),
-]
-
-
-def _reading(
-    kind: Any, name: str, metavar: str, text: str, default: str | bool = False, offer: Offer | None = None
+def option(
+    metavar: str,
+    text: str,
+    default: str | bool = True,
+    values: Iterable[str] | Completer | None = None,
+    name: str | None = None,
+    **more: Any,
 ) -> Any:
-    return Annotated[
-        kind,
-        typer.Option(
-            name,
-            metavar=metavar,
-            help=text,
-            show_default=default,
-            rich_help_panel="Reading files",
-            autocompletion=offer,
-        ),
-    ]
+    """An option with a value.
+
+    Args:
+        metavar: Stands for the value in the help.
+        text: What it is for.
+        default: What the help shows as its default, where that is found elsewhere, such as in a preset.
+        values: What a shell completes: names, or a function from the beginning of a word to values.
+        name: The option, where it is not the name of the argument.
+        more: Whatever else `typer.Option` takes.
+    """
+    complete = values if callable(values) or values is None else complete_from(values)
+    names = () if name is None else (name,)
+    return typer.Option(*names, metavar=metavar, help=text, show_default=default, autocompletion=complete, **more)
 
 
-PHASE_HELP = "With its phase, or the transform of the magnitude, as in the paper."
-READING: Mapping[str, Any] = {
-    "volumes": _reading(bool, "--volumes", "", "The samples are volumes with three axes; implied by 3d."),
-    "kspace": _reading(str | None, "--kspace", "acquired|emulated", PHASE_HELP, "acquired", one_of(KSPACES)),
-    "array": _reading(str | None, "--array", "NAME", "The array of the file.", "image, kspace"),
-    "holds": _reading(
-        str | None,
-        "--holds",
-        "image|kspace",
-        "What it is, if its name does not tell.",
-        offer=one_of(HELD),
-    ),
-    "plane": _reading(
-        str | None,
-        "--plane",
-        "PLANE",
-        "Slices of a NIfTI volume: axial, coronal or sagittal.",
-        "across the longest voxels",
-        one_of(PLANES),
-    ),
-    "slices": _reading(str | None, "--slices", "FIRST:END", "Of each file, such as 10:40 or 2:-2.", "all"),
-    "size": _reading(list[int] | None, "--size", "H W", "Crop or pad the images to this size."),
-    "skip_bad": _reading(bool, "--skip-bad", "", "Leave out what cannot be read, with a warning."),
-    "coils": _reading(int | None, "--coils", "N", "Simulate N receive coils around images of one channel."),
-    "noise": _reading(
-        float | None, "--noise", "SHARE", "Noise added to k-space, as a share of the largest magnitude.", "0"
-    ),
-    "maps": _reading(str | None, "--maps", "FILE", "Coil maps: .npy, .npz or .mat with `maps`, .cfl.", "in DATA"),
-}
-"""The settings of `Reading` as options."""
+def flag(name: str, text: str, **more: Any) -> Any:
+    """An option without a value; `--a/--no-a` has an opposite."""
+    return option("", text, name=name, **more)
 
 
-def with_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of reading; it takes those that were used as `reading`, a dictionary."""
-
-    @functools.wraps(command)
-    def with_options(**values: Any) -> None:
-        given = {name: values.pop(name) for name in READING}
-        given["slices"] = _ends(given["slices"])
-        used = {
-            name: value for name, value in given.items() if not (value is None or value is False or value == [])
-        }
-        command(**values, reading=used)
-
-    signature = inspect.signature(command)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in READING.items()
-    ]
-    with_options.__dict__["__signature__"] = signature.replace(parameters=[*own, *options])
-    return with_options
-
-
-def axes(text: str | None) -> tuple[int, ...] | None:
+def parse_axes(text: str | None) -> tuple[int, ...] | None:
     """The axes of `--axis 0,2`."""
     if text is None:
         return None
@@ -264,7 +127,8 @@ def axes(text: str | None) -> tuple[int, ...] | None:
         raise InputError(f"The axes must be whole numbers such as 1 or 0,2, but are {text!r}.") from error
 
 
-def _ends(text: str | None) -> tuple[int | None, int | None] | None:
+def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
+    """The ends of `--slices 10:40`."""
     if text is None:
         return None
     try:
@@ -274,62 +138,138 @@ def _ends(text: str | None) -> tuple[int | None, int | None] | None:
     return first, end
 
 
-def with_options_repeated(arguments: list[str]) -> list[str]:
+DATA_HELP = (
+    "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
+    ".nii, .nii.gz, .cfl, .mrd, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
+)
+ACCELERATION_HELP = "Acceleration factor, at least 1"
+CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in the number of samples."
+SEED_HELP = "The same seed gives the same"
+RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}."
+FORMAT_HELP = f"File format: {', '.join(FORMATS)}."
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, autocompletion=complete_data)
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+Axis = Annotated[
+    Any, option("AXES", "Undersampled directions: axes of k-space, such as 0 or 0,2.", "last", callback=parse_axes)
+]
+Part = Annotated[
+    str | None,
+    option(
+        "train|test|all",
+        "The part of the data to use. By default, data that name their subjects are split into a training and a "
+        "held-out part, and other data are used whole.",
+        values=PARTS,
+    ),
+]
+Convention = Annotated[
+    str,
+    option(
+        "paper|fastmri",
+        "How quality is measured: scaled by the range of each image (paper) or by the maximum of each volume "
+        "(fastmri).",
+        values=CONVENTIONS,
+    ),
+]
+Recon = Annotated[str | None, option("NAME", RECON_HELP, "zero-filled", RECONSTRUCTIONS)]
+Iterations = Annotated[int | None, option("N", "Iterations of the reconstruction.", "its own")]
+Regularisation = Annotated[float | None, option("R", "Regularisation of the reconstruction.", "its own")]
+Json = Annotated[bool, flag("--json", "Print one JSON object instead of text.")]
+Format = Annotated[str | None, option("FORMAT", FORMAT_HELP, "by the ending of FILE", FORMATS, "--to")]
+
+
+def _reading(kind: Any, *arguments: Any, **more: Any) -> Any:
+    return Annotated[kind, option(*arguments, **more, rich_help_panel="Reading files")]
+
+
+PHASE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
+VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d."
+PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
+NOISE_HELP = "Noise added to k-space, as a share of its largest magnitude."
+READING: Mapping[str, Any] = {
+    "volumes": _reading(bool, "", VOLUMES_HELP, name="--volumes"),
+    "kspace": _reading(str | None, "acquired|emulated", PHASE_HELP, "acquired", KSPACES),
+    "array": _reading(str | None, "NAME", "The array of the file to read.", "image, kspace"),
+    "holds": _reading(
+        str | None, "image|kspace", "What the array holds, if its name does not tell.", values=CONTENTS
+    ),
+    "plane": _reading(str | None, "PLANE", PLANE_HELP, "across the longest voxels", PLANES),
+    "slices": _reading(str | None, "FIRST:END", "Slices, such as 10:40 or 2:-2.", "all", callback=parse_slices),
+    "size": _reading(list[int] | None, "H W", "Crop or pad the images to this size.", False),
+    "skip_bad": _reading(bool, "", "Leave out what cannot be read, with a warning.", name="--skip-bad"),
+    "coils": _reading(int | None, "N", "Simulate N receive coils around images of one channel."),
+    "noise": _reading(float | None, "SHARE", NOISE_HELP, "0"),
+    "maps": _reading(str | None, "FILE", "Coil sensitivities: .npy, .npz or .mat with `maps`, .cfl.", "in DATA"),
+}
+"""The settings of `Reading` as options."""
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that were used: one that was not is None, False or an empty list."""
+
+    def was_used(value: Any) -> bool:
+        return not (value is None or value is False or (isinstance(value, list | tuple) and not value))
+
+    return {name: value for name, value in values.items() if was_used(value)}
+
+
+def with_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `READING` to a command.
+
+    The command gets those of them that were used as `reading`, and what the parser knows of it as `context`,
+    each if it takes an argument of that name.
+    """
+    signature = inspect.signature(command)
+
+    @functools.wraps(command)
+    def run(parser_context: Any, **values: Any) -> None:
+        reading = given({name: values.pop(name) for name in READING})
+        extra = {"reading": reading, "context": parser_context}
+        command(**values, **{name: value for name, value in extra.items() if name in signature.parameters})
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = [each for each in signature.parameters.values() if each.name not in ("reading", "context")]
+    added = [inspect.Parameter(name, kind, default=None, annotation=each) for name, each in READING.items()]
+    context = inspect.Parameter("parser_context", kind, annotation=typer.Context)
+    run.__dict__["__signature__"] = signature.replace(parameters=[*own, *added, context])
+    return run
+
+
+MULTIPLE: Mapping[tuple[str, str], str] = {
+    ("", "--size"): r"\d+",
+    ("", "--shape"): r"\d+",
+    ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
+    ("compare", "--methods"): r"[^-].*",
+    ("segment", "--classes"): r"[^-].*",
+}
+"""Options of all commands or of one that take several values, and the pattern of a value."""
+
+
+def repeat_options(arguments: list[str]) -> list[str]:
     """`--size 256 256` or `256,256` as `--size 256 --size 256`, which is how the parser takes lists.
 
-    >>> with_options_repeated(["export", "--shape=320", "320", "run"])
+    >>> repeat_options(["export", "--shape=320", "320", "run"])
     ['export', '--shape', '320', '--shape', '320', 'run']
-    >>> with_options_repeated(["compare", "brain", "--accel", "4,8.5", "16", "--seeds", "3"])
+    >>> repeat_options(["compare", "brain", "--accel", "4,8.5", "16", "--seeds", "3"])
     ['compare', 'brain', '--accel', '4', '--accel', '8.5', '--accel', '16', '--seeds', '3']
     """
-    several = options_of_several(next((word for word in arguments if not word.startswith("-")), ""))
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    multiple = {name: pattern for (owner, name), pattern in MULTIPLE.items() if owner in ("", command)}
     parts = (word.partition("=") for word in arguments)
     words = [
-        [name, value] if name in several and equals else [name + equals + value] for name, equals, value in parts
+        [name, value] if name in multiple and equals else [name + equals + value] for name, equals, value in parts
     ]
     result: list[str] = []
     option, waiting = "", False
     for word in itertools.chain.from_iterable(words):
         values = word.split(",")
-        if option and all(several[option](value) for value in values):
+        if option and all(re.fullmatch(multiple[option], value) for value in values):
             result += itertools.chain.from_iterable((option, value) for value in values)
             waiting = False
             continue
         result += [option] if waiting else []
-        option, waiting = (word, True) if word in several else ("", False)
+        option, waiting = (word, True) if word in multiple else ("", False)
         result += [] if waiting else [word]
     return result + ([option] if waiting else [])
-
-
-def options_of_several(command: str) -> Mapping[str, Callable[[str], bool]]:
-    """The options of a command that take several values, and what is one of them."""
-    return {**SEVERAL, **SEVERAL_OF.get(command, {})}
-
-
-def with_shell(arguments: list[str], in_use: Callable[[], str]) -> list[str]:
-    """`--show-completion` as `--show-completion bash`, if that is the shell in use and no other is named.
-
-    >>> with_shell(["--show-completion"], lambda: "fish"), with_shell(["--show-completion", "zsh"], lambda: "fish")
-    (['--show-completion', 'fish'], ['--show-completion', 'zsh'])
-    """
-    option = arguments[0] if arguments else ""
-    if option in ("--show-completion", "--install-completion") and len(arguments) == 1:
-        return [option, in_use()]
-    return arguments
-
-
-def _is_number(word: str) -> bool:
-    return word.replace(".", "", 1).isdigit()
-
-
-def _is_word(word: str) -> bool:
-    return bool(word) and not word.startswith("-")
-
-
-SEVERAL: Mapping[str, Callable[[str], bool]] = {"--size": str.isdigit, "--shape": str.isdigit}
-"""Options that take several values, and what belongs to them."""
-SEVERAL_OF: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
-    "compare": {"--accel": _is_number, "--methods": _is_word},
-    "segment": {"--classes": _is_word},
-}
-"""The same for a command."""

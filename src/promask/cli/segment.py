@@ -1,21 +1,22 @@
-"""The commands of `promask segment`: networks that find structures in images."""
+"""The commands of `promask segment`, which train segmentation networks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from promask.cli import options as offers
-from promask.cli.options import Data, Json, setting, with_reading
+from promask.cli import options
+from promask.cli.options import flag, option, with_reading
+from promask.cli.progress import ProgressDisplay
 from promask.cli.show import OVERLAP, metrics_table
-from promask.cli.terminal import output, print_json, progress_bar, warnings_as_sentences
+from promask.cli.terminal import output, print_json
 from promask.errors import count
 
 if TYPE_CHECKING:
     from promask.segmentation.network import SegmentationNetwork
 
 app = typer.Typer(
-    help="""Train networks that find structures in images.
+    help="""Train segmentation networks.
 
     Examples:
       promask segment train cardiac --preset small --out unet.safetensors
@@ -27,39 +28,26 @@ app = typer.Typer(
 @app.command()
 @with_reading
 def train(
-    data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The network: a .safetensors file.")],
+    data: options.Data,
+    out: Annotated[Path, option("FILE", "The network: a .safetensors file.")],
     classes: Annotated[
         list[str] | None,
-        setting(
-            "NAMES", "Names and label numbers, such as myocardium=1 ventricle=2.", "all numbers in the labels"
-        ),
+        option("NAMES", "Names and label numbers, such as myocardium=1 ventricle=2.", "all numbers in the labels"),
     ] = None,
     overlapping: Annotated[
         bool,
-        typer.Option(
-            "--overlapping",
-            metavar="",
-            help="A pixel belongs to every class whose number its label reaches; brats: always has it.",
-        ),
+        flag("--overlapping", "A pixel belongs to each class up to its label number; always on for brats:ROOT."),
     ] = False,
     preset: Annotated[
-        str,
-        typer.Option(
-            metavar="default|small",
-            help="small: a minute, for a first try.",
-            autocompletion=offers.one_of(offers.TRAINING_PRESETS),
-        ),
+        str, option("default|small", "small: a minute, for a first try.", values=options.TRAINING_PRESETS)
     ] = "default",
-    epochs: Annotated[
-        int | None, setting("N", "Times that every image is seen, at most.", "20; small: 10")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same network.")] = 0,
-    as_json: Json = False,
+    epochs: Annotated[int | None, option("N", "Epochs at most.", "20; small: 10")] = None,
+    seed: Annotated[int, option("N", f"{options.SEED_HELP} network.")] = 0,
+    as_json: options.Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
-    """Train a U-Net on fully sampled images, by patient split into training, validation and test.
+    """Train a U-Net on fully sampled images, split by subject into training, validation and test parts.
 
     Examples:
       promask segment train cardiac --preset small --out unet.safetensors
@@ -70,7 +58,7 @@ def train(
     from promask.segmentation.train import train as train_network
 
     check_network_file(out)
-    with progress_bar() as bar, warnings_as_sentences():
+    with ProgressDisplay() as display:
         network = train_network(
             data,
             classes=classes or None,
@@ -78,20 +66,17 @@ def train(
             preset=preset,
             epochs=epochs,
             seed=seed,
-            on_epoch=bar.on_epoch,
-            on_batch=bar.on_batch,
-            on_file=bar.on_file,
+            on_epoch=display.on_epoch,
+            on_batch=display.on_batch,
+            on_file=display.on_file,
             **reading,
         )
     network.save(out)
     if as_json:
-        print_json({"network": str(out), **network.record["test"], **_about(network)})
+        record = {name: network.record[name] for name in ("split", "epochs", "best_epoch", "seconds")}
+        print_json({"network": str(out), **network.record["test"], **record})
     else:
         _show(network, out)
-
-
-def _about(network: "SegmentationNetwork") -> dict[str, Any]:
-    return {name: network.record[name] for name in ("split", "epochs", "best_epoch", "seconds")}
 
 
 def _show(network: "SegmentationNetwork", out: Path) -> None:

@@ -10,65 +10,58 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from promask.studio.guard import RefusedError
-from promask.studio.learning import Order, learn
-from promask.studio.processes import Surroundings, Worker, sentence_of
+from promask.studio.processes import Environment, Worker, describe_error
+from promask.studio.request import RefusedError
+from promask.studio.tasks import LearnInput, learn
 
-AT_ONCE = 2
-"""Jobs that run at the same time."""
+MOST_RUNNING = 2
 MOST_WAITING = 20
 MOST_KEPT = 30
 """Jobs whose results are kept; then the oldest goes."""
+EXIT_SECONDS = 5.0
+"""How long a process may take to exit by itself after its last message."""
 QUEUED, RUNNING, DONE, FAILED, CANCELLED = "queued", "running", "done", "failed", "cancelled"
 ENDED = (DONE, FAILED, CANCELLED)
 
 
 @dataclass
 class Job:
-    """What is known of a job; `version` grows with everything that happens to it."""
+    """What is known of a job."""
 
     id: str
     folder: Path
-    order: Order
-    surroundings: Surroundings
+    task_input: LearnInput
+    environment: Environment
     on_end: Callable[[], None]
     facts: dict[str, Any]
-    """What the page needs to draw it: the shape of k-space and its free axes."""
+    """What the page needs to draw it: the shape of k-space and its undersampled axes."""
     state: str = QUEUED
-    version: int = 0
     error: str | None = None
     warnings: list[str] = field(default_factory=list)
     files: dict[str, int] | None = None
     masks: dict[str, int] | None = None
-    """Files made ready, and masks measured: `done` of `total`."""
+    """Files read, and masks measured: `done` of `total`."""
     step: dict[str, Any] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
     summary: dict[str, Any] | None = None
     worker: Worker | None = None
     alive: bool = False
-    """Whether it has a process, or is about to have one, even if that is being ended."""
+    """Whether it has a process, or is about to have one, even if that is being stopped."""
     used: float = field(default_factory=time.monotonic)
 
-    def note(self, word: str, content: Any) -> None:
-        """Take in what its process says."""
-        if word == "step":
+    def take(self, kind: str, content: Any) -> None:
+        """Take in a message of its process."""
+        if kind == "step":
             self.losses += content.pop("losses")
             self.step |= content
-        elif word == "file":
-            self.files = content
-        elif word == "mask":
-            self.masks = content
-        elif word == "warning":
+        elif kind == "warning":
             self.warnings += [content] if content not in self.warnings else []
-        elif word == "done":
-            self.summary = content
-        else:
-            self.error = content
-        self.version += 1
+        else:  # files, masks, error or done
+            setattr(self, "summary" if kind == "done" else kind, content)
 
     def phase(self) -> str:
         """What a running job is doing: reading files, learning, or measuring what it learned."""
-        if (self.order.out / "run.json").is_file():
+        if (self.task_input.out / "run.json").is_file():
             return "measuring"
         return "learning" if self.step else "reading"
 
@@ -76,28 +69,22 @@ class Job:
 class Jobs:
     """All jobs of a studio, below one folder."""
 
-    def __init__(self, folder: Path, at_once: int = AT_ONCE) -> None:
-        self.folder, self.at_once = folder, at_once
+    def __init__(self, folder: Path, most_running: int = MOST_RUNNING) -> None:
+        self.folder, self.most_running = folder, most_running
         self._all: dict[str, Job] = {}
         self._lock = threading.RLock()
         self._threads: list[threading.Thread] = []
         self._closed = False
 
-    def new_folder(self) -> Path:
-        """A folder for the run of a job that is about to be submitted."""
-        folder = self.folder / secrets.token_hex(8)
-        folder.mkdir(parents=True)
-        return folder
-
     def submit(
         self,
-        order: Order,
-        surroundings: Surroundings,
+        task_input: LearnInput,
+        environment: Environment,
         facts: dict[str, Any],
         on_end: Callable[[], None] = lambda: None,
     ) -> Job:
-        """Start a job, or put it into the queue; `order.out` lies in a new folder. `on_end` is called once."""
-        job = Job(secrets.token_urlsafe(16), order.out.parent, order, surroundings, on_end, facts)
+        """Start a job, or queue it; `task_input.out` lies in a new folder. `on_end` is called once."""
+        job = Job(secrets.token_urlsafe(16), task_input.out.parent, task_input, environment, on_end, facts)
         with self._lock:
             if self._closed or len(self._in(QUEUED)) >= MOST_WAITING:
                 shutil.rmtree(job.folder)
@@ -121,24 +108,19 @@ class Jobs:
         with self._lock:
             waiting = self._in(QUEUED)
             return {
-                "id": job.id,
-                "state": job.state,
+                **{name: getattr(job, name) for name in ("id", "state", "error", "files", "masks", "summary")},
                 "position": waiting.index(job) + 1 if job in waiting else None,
                 "phase": job.phase() if job.state == RUNNING else None,
-                "command": job.order.command,
-                "error": job.error,
+                "command": job.task_input.command,
                 "warnings": list(job.warnings),
-                "files": job.files,
-                "masks": job.masks,
                 "after": after,
                 "losses": job.losses[after:],
-                "summary": job.summary,
                 **job.facts,
                 **job.step,
             }
 
     def cancel(self, identity: str) -> None:
-        """End a job, and its process; its folder goes. One that has ended is forgotten."""
+        """Stop a job and its process, and remove its folder. One that has ended is forgotten."""
         job = self.get(identity)
         with self._lock:
             if job.alive and job.state == CANCELLED:
@@ -146,12 +128,10 @@ class Jobs:
             if job.state in ENDED:
                 self._forget([job])
                 return
-            running = job.state == RUNNING
+            running, worker = job.state == RUNNING, job.worker
             job.state = CANCELLED
-            job.version += 1
-            worker = job.worker
         if running and worker is not None:
-            worker.end()
+            worker.stop()
         if not running:
             self._finish(job)
 
@@ -168,7 +148,7 @@ class Jobs:
             self._forget([job for job in ended[:surplus] if time.monotonic() - job.used >= older])
 
     def close(self) -> None:
-        """End all jobs and wait until they are gone."""
+        """Cancel all jobs and wait until they are gone."""
         with self._lock:
             self._closed = True
         for job in self.unfinished():
@@ -182,34 +162,31 @@ class Jobs:
 
     def _start_next(self) -> None:
         busy = sum(job.alive for job in self._all.values())
-        for job in self._in(QUEUED)[: max(0, self.at_once - busy)]:
+        for job in self._in(QUEUED)[: max(0, self.most_running - busy)]:
             job.state, job.alive = RUNNING, True
-            job.version += 1
-            thread = threading.Thread(target=self._run, args=(job,), daemon=True)
+            thread = threading.Thread(target=self._follow, args=(job,), daemon=True)
             self._threads = [*(each for each in self._threads if each.is_alive()), thread]
             thread.start()
-        for job in self._in(QUEUED):
-            job.version += 1  # its place in the queue may be another one
 
-    def _run(self, job: Job) -> None:
+    def _follow(self, job: Job) -> None:
         """Follow a job from its start to its end, in a thread of its own."""
         try:
-            worker = Worker(learn, job.order, job.surroundings)
+            worker = Worker(learn, job.task_input, job.environment)
         except Exception as error:
             with self._lock:
-                job.note("error", sentence_of(error))
+                job.take("error", describe_error(error))
         else:
             with self._lock:
                 job.worker = worker
                 cancelled = job.state == CANCELLED
             if cancelled:
-                worker.end()
-            word = ""
-            while word not in ("done", "error"):
-                word, content = worker.next_message()
+                worker.stop()
+            kind = ""
+            while kind not in ("done", "error"):
+                kind, content = worker.next_message()
                 with self._lock:
-                    job.note(word, content)
-            worker.process.join(5)
+                    job.take(kind, content)
+            worker.process.join(EXIT_SECONDS)
             worker.close()
         self._finish(job)
 
@@ -222,7 +199,6 @@ class Jobs:
                 job.state = FAILED if job.error else DONE
             if job.state != DONE:
                 shutil.rmtree(job.folder, ignore_errors=True)
-            job.version += 1
             if not self._closed:
                 self._start_next()
         job.on_end()

@@ -6,15 +6,15 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterable
-from contextlib import suppress
+from collections.abc import AsyncIterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from promask.data.readers.nifti import split_name
 from promask.data.sources import READERS
-from promask.studio.guard import RefusedError
+from promask.studio.request import RefusedError
 
 MEGABYTE = 1_000_000
 ENDINGS = (*READERS, ".hdr")
@@ -47,12 +47,7 @@ class Upload:
         """The folder of the files alone."""
         return self.folder / FOLDER
 
-    @property
-    def cache(self) -> Path:
-        """Where samples that are ready are kept."""
-        return self.folder / "cache"
-
-    def place(self) -> tuple[Path, str]:
+    def locate(self) -> tuple[Path, str]:
         """The folder to work in, and DATA as seen from there: the one file, or the folder of several."""
         data = [name for name in self.names if not name.lower().endswith(".hdr")]
         if not data:
@@ -61,7 +56,7 @@ class Upload:
 
 
 def safe_name(name: str) -> str:
-    """A name without a place, of harmless letters, with an ending that promask reads.
+    """A name without a folder, of harmless letters, with an ending that promask reads.
 
     >>> safe_name("../../my scan (1).NPZ")
     'my_scan_1_.NPZ'
@@ -74,7 +69,7 @@ def safe_name(name: str) -> str:
             400, f"{shown} is not a file that promask reads: its name must end with {', '.join(ENDINGS)}."
         )
     stem = re.sub(r"[^\w.+-]+", "_", stem)[:LONGEST_NAME].lstrip(".-+_")
-    # Folders count bytes, of which some letters have four.
+    # File systems count bytes, and some letters have four.
     stem = stem.encode()[:LONGEST_BYTES].decode(errors="ignore")
     return (stem or "file") + ending
 
@@ -105,61 +100,66 @@ class Uploads:
             upload.used = time.monotonic()
             return upload
 
-    def taken(self, upload: Upload, by: int) -> None:
-        """Note that somebody works on the files, 1, or no longer does, -1."""
+    def count_user(self, upload: Upload, change: int) -> None:
+        """Note that somebody began to work on the files, 1, or has finished, -1; they are kept in between."""
         with self._lock:
-            upload.users += by
+            upload.users += change
             upload.used = time.monotonic()
 
+    @contextmanager
+    def in_use(self, upload: Upload) -> Iterator[None]:
+        """Keep the files as long as this lasts."""
+        self.count_user(upload, 1)
+        try:
+            yield
+        finally:
+            self.count_user(upload, -1)
+
     async def receive(self, upload: Upload, name: str, declared: int | None, body: AsyncIterable[bytes]) -> str:
-        """Write a file as it comes; what is too large, or breaks off, leaves nothing behind."""
+        """Write a file as it comes; one that is too large, or breaks off, leaves nothing behind."""
         name = safe_name(name)
         if name.lower() in (known.lower() for known in upload.names):
             raise RefusedError(409, f"There are two files of the name {name}: rename one of them.")
         if len(upload.names) >= MOST_FILES:
             raise RefusedError(413, f"These are more than {MOST_FILES} files: use promask learn for them.")
-        if declared is not None and upload.size + declared > self.limit:
-            raise self._too_large()
-        upload.names.append(name)  # nobody else may write it from now on
-        upload.description = None
-        path, size = upload.files / name, 0
-        self.taken(upload, 1)
-        try:
-            with path.open("xb") as file:
-                async for chunk in body:
-                    size += len(chunk)
-                    upload.size += len(chunk)
-                    if upload.size > self.limit:
-                        raise self._too_large()
-                    file.write(chunk)
-            if size == 0:
-                raise RefusedError(400, f"{name} is empty.")
-        except BaseException as error:
-            path.unlink(missing_ok=True)
-            upload.names.remove(name)
-            upload.size -= size
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise RefusedError(507, "There is no room left on the disk of the studio.") from error
-            raise
-        finally:
-            self.taken(upload, -1)
-        return name
-
-    def _too_large(self) -> RefusedError:
-        return RefusedError(
+        too_large = RefusedError(
             413,
             f"The files are larger than {self.limit / MEGABYTE:g} MB together, the limit of this studio: start it "
             f"with a larger --limit, or use promask learn.",
         )
+        if declared is not None and upload.size + declared > self.limit:
+            raise too_large
+        upload.names.append(name)  # nobody else may write it from now on
+        upload.description = None
+        path, size = upload.files / name, 0
+        with self.in_use(upload):
+            try:
+                with path.open("xb") as file:
+                    async for chunk in body:
+                        size += len(chunk)
+                        upload.size += len(chunk)
+                        if upload.size > self.limit:
+                            raise too_large
+                        file.write(chunk)
+                if size == 0:
+                    raise RefusedError(400, f"{name} is empty.")
+            except BaseException as error:
+                path.unlink(missing_ok=True)
+                upload.names.remove(name)
+                upload.size -= size
+                if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                    raise RefusedError(507, "There is no room left on the disk of the studio.") from error
+                raise
+        return name
 
     def drop(self, keep: int, older: float = 0.0) -> None:
         """Remove the oldest uploads that nobody works on: those beyond `keep`, if they are `older`, in seconds."""
         with self._lock:
             idle = sorted((each for each in self._all.values() if not each.users), key=lambda each: each.used)
             surplus = max(0, len(self._all) - keep)
-            gone = [each for each in idle[:surplus] if time.monotonic() - each.used >= older]
-            for upload in gone:
+            dropped = [each for each in idle[:surplus] if time.monotonic() - each.used >= older]
+            for upload in dropped:
                 del self._all[upload.id]
-        for upload in gone:
+        for upload in dropped:
             with suppress(OSError):
                 shutil.rmtree(upload.folder)

@@ -16,23 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 
-from promask.cli import terminal as bars
 from promask.cli.show import metrics_table
-from promask.cli.terminal import as_typed, keep_typed, print_json
-from promask.learning.hooks import Progress
+from promask.cli.terminal import print_json
 
 PROMASK = [sys.executable, "-m", "promask"]
 LEARN = [*PROMASK, "learn", "images.npy", "--accel", "4", "--steps", "20", "--members", "2", "--patience", "0"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-
-
-@pytest.fixture
-def images(tmp_path, undrawn, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("images.npy", np.random.default_rng(0).random((4, 16, 12)).astype(np.float32))
 
 
 def on_terminal(command, width=100):
@@ -59,7 +50,7 @@ def test_a_terminal_shows_progress_and_then_a_table(images):
     lines = [line.strip() for line in ESCAPE.sub("", written).replace("\r", "\n").splitlines()]
     assert any(line.startswith("Starting ") for line in lines)
     learning = [line for line in lines if line.startswith("Learning ")]
-    assert re.fullmatch(r"Learning [12]/2 \S+ \d+/40 loss [\d.e-]+ budget 48( \d+:\d\d left)?", learning[-1])
+    assert re.fullmatch(r"Learning [12]/2 \S+ \d+/40 loss [\d.e-]+ acquire 48( \d+:\d\d left)?", learning[-1])
     assert any(line.startswith("Writing ") for line in lines)
     assert "\x1b[?25h" in written, "the cursor is back"
     rest = ESCAPE.sub("", written.rpartition("\x1b[2K")[2])
@@ -152,17 +143,14 @@ def test_every_command_with_json_prints_one_object(commands, images):
     assert json.loads(learned)["run"] == "r:heart:", "names are as they are"
 
 
-def test_a_run_tells_the_command_that_made_it(commands, images):
-    commands("learn", "images.npy", "--accel", 4, "--size", 8, 8, "--steps", 2, "--out", "my run")
-    told = json.loads(Path("my run/run.json").read_text())["about"]["command"]
-    assert told == "promask learn images.npy --accel 4 --size 8 8 --steps 2 --out 'my run'"
-
-
-def test_words_are_quoted_for_a_shell():
-    keep_typed(["learn", "a b", "--loss", "0.5*mse + 0.5*l1", "it's"])
-    told = as_typed()
-    words = subprocess.run(["bash", "-c", f"printf '%s\\n' {told}"], capture_output=True, text=True).stdout
-    assert words.splitlines() == ["promask", "learn", "a b", "--loss", "0.5*mse + 0.5*l1", "it's"]
+def test_a_run_records_the_command_that_made_it(commands, images):
+    words = ["learn", "images.npy", "--accel", "4", "--size", "8", "8", "--loss", "0.5*mse + 0.5*l1"]
+    words += ["--steps", "2", "--out", "it's my run"]
+    commands(*words)
+    command = json.loads(Path("it's my run/run.json").read_text())["about"]["command"]
+    assert command.startswith("promask learn images.npy --accel 4 --size 8 8 --loss '")
+    in_bash = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True).stdout
+    assert in_bash.splitlines() == ["promask", *words], "quoted for a shell"
 
 
 ROWS = {name: dict.fromkeys(("acceleration", "psnr", "ssim", "nmse"), 8.25) for name in ("learned", "energy")}
@@ -179,30 +167,3 @@ def test_tables_fit_the_terminal(monkeypatch, width, terminal, rows):
     assert any("8.25 ± 0.50" in line for line in lines), "no cell is broken"
     if terminal:
         assert max(map(len, lines)) <= width
-
-
-def test_the_time_left_knows_of_members_that_stopped_early():
-    times = iter(range(1000))
-    clock = bars.StepClock(now=lambda: float(next(times)))
-    for step in range(1, 21):
-        end = clock.ends(0, 3, step, 100)
-    assert end == 19 + 80 + 200, "a second for each step that may come"
-    assert clock.ends(1, 3, 1, 100) == 20 + 19 + 20, "others may stop as early"
-
-
-def test_the_bar_says_when_learning_is_over():
-    console = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
-    with bars.bars(console) as callbacks:
-        callbacks.on_file(1, 2)
-        callbacks.on_step(Progress(0, 1, 1, 100, 0.5, 10.0, 1.0, torch.ones(4)))
-        callbacks.on_step(Progress(0, 1, 60, 100, 0.25, 10.0, 1.0, torch.ones(4)))
-        callbacks.on_file(2, 2)
-        callbacks.on_image(1, 3)
-        time.sleep(0.15)
-        during = ESCAPE.sub("", console.file.getvalue()).rpartition("\r")[2]
-        callbacks.on_image(3, 3)
-        time.sleep(0.15)
-        after = ESCAPE.sub("", console.file.getvalue()).rpartition("\r")[2]
-    assert during.startswith("Measuring")
-    assert "1/3" in during
-    assert after.startswith("Writing")

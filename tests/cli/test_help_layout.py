@@ -10,15 +10,16 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-from promask.cli.main import HELP, LINE, OTHERS, app, examples, laid_out
-from promask.cli.options import with_options_repeated
+from promask.cli.help_layout import HELP, LONGEST_EXAMPLE, OTHERS, find_examples, lay_out_help
+from promask.cli.main import app
+from promask.cli.options import repeat_options
 
 README = Path(__file__).parents[2] / "README.md"
 SEVERAL = [("learn",), ("compare",), ("evaluate",), ("export",), ("segment", "train")]
 
 
 def parser():
-    return laid_out(typer.main.get_command(app))
+    return lay_out_help(typer.main.get_command(app))
 
 
 def tree(command, *path):
@@ -28,14 +29,14 @@ def tree(command, *path):
 
 
 COMMANDS = dict(tree(parser()))
-EXAMPLES = [line for command in COMMANDS.values() for line in examples(command.help)]
+EXAMPLES = [line for command in COMMANDS.values() for line in find_examples(command.help)]
 
 
 def parsed(line):
     """The context of the innermost command; nothing is run."""
     program, *words = shlex.split(line, comments=True)
     assert program == "promask"
-    context = parser().make_context(program, with_options_repeated(words), help_option_names=HELP)
+    context = parser().make_context(program, repeat_options(words), help_option_names=HELP)
     while rest := [*context._protected_args, *context.args]:
         name, command, rest = context.command.resolve_command(context, rest)
         context = command.make_context(name, rest, parent=context)
@@ -44,7 +45,7 @@ def parsed(line):
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_every_command_has_examples_of_itself(path):
-    found = examples(COMMANDS[path].help)
+    found = find_examples(COMMANDS[path].help)
     assert len(found) >= (3 if path in SEVERAL else 1)
     of_itself = [line for line in found if shlex.split(line)[1 : 1 + len(path)] == list(path)]
     assert of_itself
@@ -80,7 +81,7 @@ def test_a_bad_example_would_be_found(line, complaint):
 
 def test_the_lines_of_the_readme_are_taken():
     text = "\n".join(re.findall(r"^```sh\n(.*?)^```", README.read_text(), flags=re.MULTILINE | re.DOTALL))
-    lines = examples(text)
+    lines = find_examples(text)
     assert len(lines) > 10
     for line in lines:
         parsed(line)
@@ -97,7 +98,7 @@ def test_examples_stay_on_their_lines(commands, monkeypatch, path, width):
     for line in COMMANDS[path].help.splitlines():
         if line.strip().startswith("promask "):
             assert line.strip() in shown
-            assert len(line) <= LINE + 3
+            assert len(line) <= LONGEST_EXAMPLE + 3
     text = "\n".join(shown)
     assert "…" not in text, "nothing is cut"
     assert "<bool>" not in text
