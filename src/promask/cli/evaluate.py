@@ -69,8 +69,8 @@ def evaluate(
         )
         if result.segmented:
             output.print(
-                f"Dice and IoU of the segmentation by {result.network}; a class is measured on the images that have "
-                f"it."
+                f"Dice and IoU of the segmentation by {result.network}; "
+                f"a class is measured on the images that have it."
             )
 
 
