@@ -182,7 +182,7 @@ def test_bad_maps(tmp_path, maps, settings, words):
 @pytest.mark.parametrize("maps", [MAPS[:3], MAPS[:, :2], MAPS[0, 0], np.array(["a"])])
 def test_bad_maps_beside_the_data(tmp_path, maps):
     np.savez(tmp_path / "data.npz", kspace=KSPACE, maps=maps)
-    assert "coil maps of shape [3, 9, 8], or one for each of the 4" in refusal(tmp_path / "data.npz")
+    assert "need sensitivities of shape [3, 9, 8], or one for each of the 4" in refusal(tmp_path / "data.npz")
     with pytest.raises(InputError, match="coil sensitivities of the array"):
         from_kspace(KSPACE, maps=maps)
 
@@ -220,3 +220,15 @@ def test_a_file_without_maps(tmp_path):
     np.savez(tmp_path / "a.npz", kspace=KSPACE, image=KSPACE)
     with pytest.raises(InputError, match="holds no array 'maps', but kspace, image"):
         load(KSPACE, Reading(holds="kspace", maps=tmp_path / "a.npz"))
+
+
+def test_names_of_arrays_are_no_options(commands, tmp_path):
+    """The command line makes options of arguments in backquotes; `kspace` and `maps` are names of arrays, too."""
+    np.savez(tmp_path / "a.npz", one=np.arange(3), two=np.arange(4))
+    assert "holds neither 'image' nor 'kspace', but one, two." in commands(
+        "learn", "a.npz", "--accel", 4, "--out", "run", status=2
+    )
+    np.savez(tmp_path / "b.npz", image=np.ones((2, 9, 8)), maps=np.ones((3, 4)))
+    sentence = commands("learn", "b.npz", "--accel", 4, "--out", "run", status=2)
+    assert "The array 'maps' of b.npz has shape [3, 4]" in sentence
+    assert "give others with --maps" in sentence

@@ -193,7 +193,7 @@ def broken(index, value):
         ({"image": np.array(["a"])}, "numbers are expected"),
         ({"image": IMAGE, "label": IMAGE[:, :4]}, r"labels of .* have shape \[6, 4, 7\]"),
         ({"image": IMAGE, "subject": np.array(["a", "b"])}, "has 6 images, but names 2 subjects"),
-        ({"knee": IMAGE[0, 0], "t": IMAGE[0, 0]}, "neither `image` nor `kspace`, but knee, t"),
+        ({"knee": IMAGE[0, 0], "t": IMAGE[0, 0]}, "neither 'image' nor 'kspace', but knee, t"),
         ({"image": np.array([object()])}, "holds object values"),
     ],
 )

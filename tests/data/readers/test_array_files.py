@@ -180,7 +180,7 @@ def test_characters_of_matlab(tmp_path):
         ({"image": IMAGE, "subject": np.arange(5)}, "names 5 subjects"),
         ({"image": np.full((4, 4), "text")}, "numbers are expected"),
         ({"kspace": IMAGE}, "not complex"),
-        ({"label": LABEL}, "neither `image` nor `kspace`, but label"),
+        ({"label": LABEL}, "neither 'image' nor 'kspace', but label"),
         ({"image": np.where(np.arange(6)[:, None, None] == 3, np.nan, IMAGE)}, "slice 3 holds NaN"),
         ({"kspace": np.where(np.arange(4)[:, None, None, None] == 2, 0, KSPACE)}, "slice 2 is zero"),
     ],

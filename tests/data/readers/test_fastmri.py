@@ -107,7 +107,7 @@ def test_fastmri_images_are_judged_on_the_reconstructed_matrix(tmp_path):
         ({"mask": np.ones(WIDTH, bool)}, "undersampled"),
         ({"kspace": abs(measured())}, "type float32, but complex"),
         ({"kspace": measured()[0]}, "shape [40, 37]"),
-        ({"kspace": None}, "no `kspace`"),
+        ({"kspace": None}, "no array 'kspace'"),
         ({"ismrmrd_header": b"<ismrmrdHeader><encoding>"}, "header"),
         ({"ismrmrd_header": mrd_header(centre=40)}, "measured columns at -22 to 8"),
         ({"ismrmrd_header": mrd_header(maximum=36)}, "measured columns at 3 to 40"),

@@ -129,8 +129,8 @@ def _maps(
         if reading.maps is not None:
             return None
         raise InputError(
-            f"The `{MAPS}` of {path} have shape {list(maps.shape)}, but its images need coil maps of shape "
-            f"{list(each)}, or one for each of the {shape[0]}: give others with `maps`, or rename the array."
+            f"The array {MAPS!r} of {path} has shape {list(maps.shape)}, but its images need sensitivities of "
+            f"shape {list(each)}, or one for each of the {shape[0]}: give others with `maps`, or rename the array."
         )
 
     def read(chosen: Sequence[int]) -> Iterator[Array]:
@@ -190,7 +190,7 @@ def _only(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> str:
     dimensions = 3 if reading.volumes else 2
     found = [name for name in images if arrays[name].is_numeric and len(arrays[name].shape) >= dimensions]
     if not found:
-        raise InputError(f"{path} holds neither `image` nor `kspace`, but {list_names(arrays)}.")
+        raise InputError(f"{path} holds neither 'image' nor 'kspace', but {list_names(arrays)}.")
     if len(found) > 1:
         _warn(f"{path} holds {list_names(found)}: {one_line(found[0])} is taken; choose another one with `array`.")
     return found[0]
