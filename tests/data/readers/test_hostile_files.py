@@ -18,7 +18,7 @@ from promask.data.file_set import prepare
 from promask.data.sandbox import ALWAYS, TIMES
 from promask.data.sources import load
 from promask.errors import InputError
-from promask.export.formats import read_mask
+from promask.export import read_mask
 from promask.segmentation.network import SegmentationNetwork
 
 PACKAGE = Path(__file__).parents[3] / "src" / "promask"
