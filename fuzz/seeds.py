@@ -21,7 +21,7 @@ from masks import exported, run_on
 from safetensors.torch import load as safetensors_load
 from safetensors.torch import save as safetensors_save
 
-from promask.export.formats import FORMATS, write_mask
+from promask.export import FORMATS, write_mask
 from promask.learning.api import learn
 from promask.learning.checkpoint import FORMAT, checksum
 from promask.learning.config import Config

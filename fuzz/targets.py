@@ -26,7 +26,7 @@ from promask.data.reading import Reading
 from promask.data.sensitivities import read_maps
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
-from promask.export.formats import FORMATS, mask_of
+from promask.export import FORMATS, read_mask
 from promask.learning.api import learn
 from promask.learning.config import Config, read_settings
 from promask.learning.run import Run
@@ -259,7 +259,7 @@ def run_folder(place: Path) -> Target:
         path = folder.files(dict(zip(names, content.split(NEXT), strict=False)))
         path.mkdir(exist_ok=True)
         refused(lambda: read(path))
-        refused(lambda: mask_of(path))
+        refused(lambda: read_mask(path))
 
     return Target(call, [NEXT.join(files) for files in first])
 
@@ -287,7 +287,7 @@ def masks(place: Path) -> Target:
         suffix = list(FORMATS.values())[way % len(FORMATS)].suffix
         first, _, other = rest.partition(NEXT)
         path = folder.files({f"a{suffix}": first, "a.hdr": other}) / f"a{suffix}"
-        refused(lambda: mask_of(path))
+        refused(lambda: read_mask(path))
 
     return Target(call, [bytes([way]) + NEXT.join(files) for way, files in enumerate(seeds.masks())])
 

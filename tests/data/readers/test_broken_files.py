@@ -149,7 +149,7 @@ def test_files_of_different_shapes(tmp_path):
     np.save(tmp_path / "c.npy", IMAGE[:, 1:])
     text = refusal(tmp_path, "c.npy")
     assert "shape [1, 8, 8] and not [1, 9, 8]" in text
-    assert "--size" in text
+    assert "`size`" in text
     wanted = np.concatenate([fit(images, (7, 7)) for images in (IMAGE, IMAGE + 1, IMAGE[:, 1:])])
     close(images(tmp_path, size=(7, 7))[:, 0], wanted)
     with pytest.warns(InputWarning, match=r"c\.npy .*left out"):
@@ -164,8 +164,8 @@ def test_scans_that_differ_in_what_is_judged(tmp_path):
 
 def test_options_that_mean_nothing(tmp_path):
     write_nifti(tmp_path / "a.nii")
-    assert "leave out --array and --holds" in refusal(tmp_path / "a.nii", holds="kspace")
+    assert "leave out `array` and `holds`" in refusal(tmp_path / "a.nii", holds="kspace")
     data = load(tmp_path / "a.nii", Reading(size=(8, 8)))
     assert load(data, Reading(size=(8, 8))) is load(data, Reading()) is data
-    with pytest.raises(InputError, match=r"was loaded with size \(8, 8\), and cannot be read with \(9, 9\)"):
+    with pytest.raises(InputError, match=r"was loaded with `size` \(8, 8\), and cannot be read with \(9, 9\)"):
         load(data, Reading(size=(9, 9)))
