@@ -164,6 +164,8 @@ def test_a_run_is_measured_as_it_was_learned(run, patients):
     assert evaluate(run, patients, "train").psnr == evaluate(run.mask, patients, "train", recon=recon).psnr
     assert evaluate(run, patients, iterations=9).psnr == evaluate(run, patients, recon=CgSense(iterations=9)).psnr
     assert evaluate(run, patients, recon="zero-filled").psnr == evaluate(run.mask, patients).psnr
+    unregularised = CgSense(iterations=3, regularisation=0.0)
+    assert evaluate(run, patients, regularisation=0.0).psnr == evaluate(run, patients, recon=unregularised).psnr
 
 
 def test_a_run_on_other_images(run):
@@ -180,8 +182,12 @@ def test_a_run_on_other_images(run):
 
 def test_exported_masks_arrays_and_runs_are_alike(run, patients):
     wanted = evaluate(run.mask, patients).psnr
-    assert evaluate(ExportedMask.of_run(run), patients).psnr == wanted
+    assert evaluate(ExportedMask.of_distribution(run.distribution), patients).psnr == wanted
     assert evaluate(run.mask.numpy(), patients).psnr == wanted
+    assert evaluate(np.ma.array(run.mask.numpy()), patients).psnr == wanted
+    assert evaluate(run.mask.int().tolist(), patients).psnr == wanted
+    with pytest.raises(InputError, match="but not a str: read files with"):
+        evaluate("mask.npy", patients)
 
 
 def test_a_network_that_is_gone_is_said_to_be(run, patients):

@@ -90,4 +90,4 @@ def test_the_command_line_says_so(tmp_path, capsys):
             ["learn", "head", "--accel", "8", "--steps", "1", "--init", "uniform", "--out", str(tmp_path / "run")]
         )
     assert end.value.code == 0
-    assert "The mask is that of largest energy" in capsys.readouterr().out
+    assert "Kept the mask of largest energy: the learned mask was not better on" in capsys.readouterr().out

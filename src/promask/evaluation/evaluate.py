@@ -178,15 +178,16 @@ def evaluate(
     """
     check_keywords(reading, (*Reading.CHECKS, *evaluate.__annotations__))
     rule = find_convention(convention)
-    values = torch.as_tensor(mask.mask if hasattr(mask, "mask") else mask)
+    values = _mask_values(mask)
     settings: dict[str, Any] = {"volumes": values.ndim == 3}
     if isinstance(mask, Run):
         part, as_learned = unseen_part(mask, data, part)
         settings |= as_learned
         network = find_network(mask) if network is None else network
         if recon is None:
-            own = {"iterations": iterations, "regularisation": regularisation}
-            recon = with_settings(mask.reconstruction(), {name: value for name, value in own.items() if value})
+            given = {"iterations": iterations, "regularisation": regularisation}
+            given = {name: value for name, value in given.items() if value is not None}
+            recon = with_settings(mask.reconstruction(), given)
             iterations = regularisation = None
     recon = make_reconstruction(ZeroFilled.name if recon is None else recon, iterations, regularisation)
     task = None if network is None else measurable(network)
@@ -418,6 +419,17 @@ def search_network(run: Run) -> tuple[NetworkLike | None, str]:
     if path is not None and path.is_file():
         return path, ""
     return None, "is not in a file" if path is None else f"is not at {path} any more"
+
+
+def _mask_values(mask: Any) -> AnyArray:
+    """The mask of a run or an exported mask, or the array itself, which may be a masked one of NumPy."""
+    try:
+        return torch.as_tensor(mask if hasattr(mask, "__array__") else getattr(mask, "mask", mask))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"A mask is a run, an exported mask or an array of 0 and 1, but not a {type(mask).__name__}: read "
+            f"files with promask.Run.load or promask.export.read_mask."
+        ) from error
 
 
 def _segmentation_scores(

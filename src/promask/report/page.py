@@ -295,6 +295,7 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
     pages.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}  # tables are in their order
     content = report_content(run, measurements)
     rows = len(content["slices"]["rows"]) if content["slices"] else 0
+    contours = None if measurements is None else measurements.contours
     return pages.get_template("report.html.j2").render(
         title=wording.title(run),
         lead=wording.lead(run),
@@ -303,19 +304,11 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
         script=_part("report.js"),
         cards=list(wording.cards(run, measurements)),
         notes=list(wording.notes(run, measurements)),
-        about_mask=wording.about_mask(run),
-        about_probabilities=wording.about_probabilities(run),
-        about_examples=wording.about_examples(run),
-        about_compared=None if measurements is None else wording.about_compared(run, measurements),
-        about_slices=None if measurements is None else wording.about_slices(run, measurements, rows),
-        about_learning=wording.about_learning(run),
-        about_trajectory=wording.about_trajectory(run),
+        **wording.captions(run, measurements, rows),
         error_factor=ERROR_FACTOR,
         members=run.config.members,
         classes=list(_classes(run)),
-        contours=None
-        if measurements is None or measurements.contours is None
-        else figure_picture(measurements.contours),
+        contours=figure_picture(contours) if contours is not None else None,
         python=wording.PYTHON,
         exports=wording.EXPORTS,
         command=wording.command(run),

@@ -19,6 +19,7 @@ KEPT = {
 """The reference masks that a learned one is compared with at the end."""
 ACRONYMS = ("cg-sense", "cs", "cs-tv")
 """Reconstructions whose names are written in capitals."""
+SORTS = "A click on a heading sorts."
 PYTHON = """import numpy
 
 mask = numpy.load("mask.npy")  # in the folder of this report: bool, DC at index n // 2 of every axis
@@ -119,36 +120,36 @@ def about_reference(run: Run) -> str:
     learned = (
         f"{recon.upper() if recon in ACRONYMS else recon} mask" if reference == "zero-filled" else "learned mask"
     )
-    return f"Kept {KEPT[reference]}: the {learned} was not better on the {images} images."
+    return f"Kept {KEPT.get(reference, reference)}: the {learned} was not better on the {images} images."
 
 
-def about_mask(run: Run) -> str:
-    """What the pictures of k-space show."""
-    pattern = run.distribution.pattern
-    shown = "The plane through the middle of k-space. " if len(pattern.shape) > 2 else ""
-    what = f"White is acquired: {_acquired(run)}."
+def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[str, str | None]:
+    """What stands beside the pictures and tables of the page; `rows` is how many images the table holds."""
+    pattern, learner, reference = run.distribution.pattern, describe(run.config.learner), run.record.reference
+    plane = "The plane through the middle of k-space. " if len(pattern.shape) > 2 else ""
     padding = " Grey is padding, which is never acquired." if pattern.padding().any() else ""
-    return f"{shown}{what}{padding}"
-
-
-def about_probabilities(run: Run) -> str:
-    """The caption of the probabilities."""
-    undecided = describe(run.config.learner).random and not run.record.reference
-    return "Probabilities" if undecided else "Probabilities: 0 or 1"
-
-
-def about_examples(run: Run) -> str:
-    """How the images were chosen and made."""
-    return (
-        f"Reconstructed by {run.config.recon}. All images of a slice are in the same window, and all error maps; "
-        f"PSNR and SSIM are those of this image alone. Move the slider, or drag in the image."
-    )
-
-
-def about_compared(run: Run, measurements: RunMeasurements) -> str:
-    """How the masks were measured, and where there is more."""
-    how = how_compared(run, measurements.images, measurements.draws)
-    return f"{how} More methods, more masks and confidence intervals: promask compare. A click on a heading sorts."
+    member = " of the first member" if run.config.members > 1 else ""
+    replaced = ", before a reference mask took the place of the learned one" if reference else ""
+    ended = f" It ended after {run.history.stopped_after} of {run.config.steps} steps: the mask no longer changed."
+    compared = slices = None
+    if measurements is not None:
+        how = how_compared(run, measurements.images, measurements.draws)
+        compared = f"{how} More methods, more masks and confidence intervals: promask compare. {SORTS}"
+        measured = len(measurements.evaluation.psnr)
+        which = f"{count(measured, _noun(run))} ({measurements.evaluation.part})"
+        which = f"{rows} of {which}, evenly spread" if rows < measured else which
+        slices = f"With the learned mask: {which}. {SORTS}"
+    return {
+        "about_mask": f"{plane}White is acquired: {_acquired(run)}.{padding}",
+        "about_probabilities": "Probabilities" if learner.random and not reference else "Probabilities: 0 or 1",
+        "about_examples": f"Reconstructed by {run.config.recon}. All images of a slice are in the same window, "
+        f"and all error maps; PSNR and SSIM are those of this image alone. Move the slider, or drag in the image.",
+        "about_compared": compared,
+        "about_slices": slices,
+        "about_learning": learner.curve + (ended if run.history.stopped_after is not None else ""),
+        "about_trajectory": "The last picture shows the probabilities on the way, from the start to the end"
+        f"{member}{replaced}.",
+    }
 
 
 def how_compared(run: Run, images: int, draws: int) -> str:
@@ -177,32 +178,6 @@ def how_learned(run: Run) -> Iterator[str]:
         yield about_reference(run)
     if run.config.finetune and run.network is None:
         yield "Kept the given network: the fine-tuned one was not better on the validation images."
-
-
-def about_slices(run: Run, measurements: RunMeasurements, rows: int) -> str:
-    """Which images the table holds."""
-    measured = len(measurements.evaluation.psnr)
-    which = f"{count(measured, _noun(run))} ({measurements.evaluation.part})"
-    if rows < measured:
-        which = f"{rows} of {which}, evenly spread"
-    return f"With the learned mask: {which}. A click on a heading sorts."
-
-
-def about_learning(run: Run) -> str:
-    """What the curve shows."""
-    text = describe(run.config.learner).curve
-    if run.history.stopped_after is not None:
-        text += (
-            f" It ended after {run.history.stopped_after} of {run.config.steps} steps: the mask no longer changed."
-        )
-    return text
-
-
-def about_trajectory(run: Run) -> str:
-    """What the film shows."""
-    text = "The last picture shows the probabilities on the way, from the start to the end"
-    text += " of the first member" if run.config.members > 1 else ""
-    return text + (", before a reference mask took the place of the learned one." if run.record.reference else ".")
 
 
 def command(run: Run) -> str:
