@@ -190,7 +190,7 @@ def _only(arrays: Mapping[str, LazyArray], path: Path, reading: Reading) -> str:
     dimensions = 3 if reading.volumes else 2
     found = [name for name in images if arrays[name].is_numeric and len(arrays[name].shape) >= dimensions]
     if not found:
-        raise InputError(f"{path} holds neither `image` nor `kspace`, but {list_names(arrays)}.")
+        raise InputError(f"{path} holds neither an array 'image' nor 'kspace', but {list_names(arrays)}.")
     if len(found) > 1:
         _warn(f"{path} holds {list_names(found)}: {one_line(found[0])} is taken; choose another one with `array`.")
     return found[0]

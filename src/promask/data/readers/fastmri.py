@@ -147,7 +147,7 @@ def read_fastmri_file(
         raise InputError(f"{path} holds slices that were measured one by one: leave out the volumes.")
     with open_hdf5(path, HEADER) as file:
         if "kspace" not in file:
-            raise InputError(f"{path} holds no `kspace`, so it is not a file of fastMRI.")
+            raise InputError(f"{path} holds no array 'kspace', so it is not a file of fastMRI.")
         kspace = file["kspace"]
         if kspace.ndim not in RECONSTRUCTIONS or kspace.dtype.kind != "c":
             raise InputError(
