@@ -295,9 +295,9 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*LEARN, "--accel", "0.5"), "acceleration must be a number of at least 1, but is 0.5"),
-        ((*LEARN, "--accel", "-3"), "acceleration must be a number of at least 1, but is -3"),
-        ((*LEARN, "--accel", "nan"), "acceleration must be a number of at least 1"),
+        ((*LEARN, "--accel", "0.5"), "--accel must be a number of at least 1, but is 0.5"),
+        ((*LEARN, "--accel", "-3"), "--accel must be a number of at least 1, but is -3"),
+        ((*LEARN, "--accel", "nan"), "--accel must be a number of at least 1"),
         ((*LEARN, "--accel", "193"), "from 1 to the number of units, 192, but is 193"),
         ((*LEARN, "--accel", "many"), "Invalid value for '--accel'"),
         (LEARN, "--accel is missing: give a number of at least 1, such as 8."),

@@ -3,6 +3,7 @@
 import re
 import warnings
 
+import numpy as np
 import pytest
 import typer
 from hypothesis import given
@@ -162,3 +163,9 @@ def test_errors_and_warnings_of_the_library_are_translated(images, capsys, monke
         "promask: Read as an image; see --holds.",
         "promask: Images of two sizes: crop them with --size 8 8, or leave some out with --skip-bad.",
     ]
+
+
+def test_arrays_of_files_are_not_taken_for_options(commands):
+    np.savez("texts.npz", a=np.array("x"), b=np.array("y"))
+    said = commands("baseline", "energy", "texts.npz", "--accel", 2, "--out", "a.npy", status=2)
+    assert "holds neither an array 'image' nor 'kspace', but a, b" in said

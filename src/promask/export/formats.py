@@ -185,7 +185,7 @@ def _name_of_mask(path: Path, variables: Mapping[str, Any]) -> str:
         name for name, value in variables.items() if isinstance(value, np.ndarray) and value.dtype.kind in NUMBERS
     ]
     if len(numbers) != 1:
-        raise InputError(f"{path} holds {len(numbers)} arrays of numbers: call the one that is the mask `mask`.")
+        raise InputError(f"{path} holds {len(numbers)} arrays of numbers: call the one that is the mask 'mask'.")
     return numbers[0]
 
 

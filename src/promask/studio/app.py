@@ -33,6 +33,7 @@ from promask.export import FORMATS, read_mask, write_mask
 from promask.recon import RECONSTRUCTIONS
 from promask.report.page import palette
 from promask.studio.jobs import DONE, ENDED, Job
+from promask.studio.processes import describe_error
 from promask.studio.request import LOSSES, MOST_COILS, LearnRequest, RefusedError
 from promask.studio.studio import Studio
 from promask.studio.uploads import ENDINGS, MEGABYTE, MOST_FILES
@@ -197,7 +198,7 @@ def _refuse(_: Request, error: Exception) -> JSONResponse:
     if isinstance(error, HTTPException):
         sentence = "There is no such call." if error.status_code in (404, 405) else "It cannot be done."
         return JSONResponse({"error": sentence}, error.status_code)
-    return JSONResponse({"error": str(error)}, error.status if isinstance(error, RefusedError) else 400)
+    return JSONResponse({"error": describe_error(error)}, error.status if isinstance(error, RefusedError) else 400)
 
 
 def _add_calls(app: FastAPI, studio: Studio) -> None:

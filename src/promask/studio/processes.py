@@ -120,12 +120,12 @@ def _run(task: Task, task_input: Any, environment: Environment, sender: Connecti
 
 
 def describe_error(error: BaseException) -> str:
-    """What the page says of an error.
+    """What the page says of an error; it shows no backquotes, in which the library names arguments.
 
     >>> describe_error(ZeroDivisionError("division by zero"))
     'ZeroDivisionError: division by zero'
     """
-    first = str(error).partition("\n")[0]
+    first = str(error).partition("\n")[0].replace("`", "")
     if isinstance(error, InputError):
         return first
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

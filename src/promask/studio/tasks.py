@@ -110,7 +110,7 @@ def learn(task_input: LearnInput, send: Send) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", InputWarning)
-        warnings.showwarning = lambda message, *_, **__: send("warning", str(message))
+        warnings.showwarning = lambda message, *_, **__: send("warning", str(message).replace("`", ""))
         run = learn_and_report(
             *(task_input.data, task_input.out, "default", reporter.on_step, counter("files"), counter("masks")),
             command=task_input.command,
