@@ -31,7 +31,7 @@ class EnergyWalk:
         energy = problem.energy / problem.energy.max()
         state.budget = problem.budget
         state.theta = constrain(state.theta.lerp(energy, 0.5), problem.budget, problem.always, problem.never)
-        return state, float((energy * (1 - state.theta)).sum())
+        return state, float((state.theta - energy).square().sum())
 
     def finished(self, problem, state):
         return state.step == self.steps

@@ -109,4 +109,4 @@ def test_a_process_that_dies_is_started_again_and_all_go_on(scans, alone, tmp_pa
 
 def test_a_mistake_is_said_once(scans, tmp_path):
     _, err = finish(start(torchrun(), scans, "--accel", "0.5", "--out", tmp_path / "run"), status=1)
-    assert err.count("promask: acceleration must be a number of at least 1") == 1
+    assert err.count("promask: --accel must be a number of at least 1") == 1

@@ -65,7 +65,7 @@ class ExampleImage:
 class RunMeasurements:
     """The quality of every image, of reference masks beside the learned one, and a few images to look at.
 
-    Attributes:
+    Args:
         evaluation: The quality of the learned mask on every image.
         source: The name of the data that were measured.
         relation: Whether the mask was learned from them: `held out`, `same`, `some` or `other`.
