@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from promask.cluster.dask import map_unordered
+from promask.problem.cluster import map_unordered
 from promask.report.comparison import compare
 
 CALLS, PAUSES, PAUSE = 2000, 200, 0.1

@@ -15,9 +15,8 @@ from promask.learning.config import Config
 from promask.losses.segmentation import Segmentation, freeze
 from promask.problem.batches import Samples
 from promask.sampling.pattern import Pattern
-from promask.segmentation.classes import Classes
+from promask.segmentation.classes import Classes, dice_cross_entropy
 from promask.segmentation.network import Architecture, SegmentationNetwork
-from promask.segmentation.overlap import dice_cross_entropy
 from promask.types import Batch
 
 ACCELERATION = 16

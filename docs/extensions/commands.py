@@ -16,8 +16,8 @@ MARKUP = re.compile(r"([\\*_|<\[])")
 def add_commands(app: Sphinx, page: str, source: list[str]) -> None:
     """Append a section for each command to the page on the command line."""
     if page == PAGE:
-        from promask.cli.help_layout import lay_out_help
         from promask.cli.main import app as promask
+        from promask.cli.main import lay_out_help
 
         command = lay_out_help(typer.main.get_command(promask))
         context = command.make_context("promask", [], resilient_parsing=True)
@@ -43,7 +43,7 @@ def described(command: Any, context: Any) -> Iterator[str]:
 
 def _paragraph(text: str) -> str:
     """Prose, or examples as a block of code; of the words before them, those that say more than that."""
-    from promask.cli.help_layout import find_examples
+    from promask.cli.main import find_examples
 
     lines = find_examples(text)
     if not lines:

@@ -18,7 +18,7 @@ from promask.losses.segmentation import Segmentation
 from promask.operators.fourier import to_image, to_kspace
 from promask.problem.batches import Samples
 from promask.sampling.pattern import Pattern
-from promask.segmentation.overlap import dice_cross_entropy
+from promask.segmentation.classes import dice_cross_entropy
 
 # The package holds functions of these names, too.
 energy, greedy, igs, loupe = (

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import typer
 
-from promask.cli.help_layout import lay_out_help
-from promask.cli.main import app, main
+from promask.cli.main import app, lay_out_help, main
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promask.cli.error_messages import ALIASES, find_command, translate_arguments
-from promask.cli.help_layout import lay_out_help
-from promask.cli.main import app, main
+from promask.cli.main import app, lay_out_help, main
+from promask.cli.terminal import ALIASES, find_command, translate_arguments
 from promask.errors import InputError, InputWarning
 
 PARSER = lay_out_help(typer.main.get_command(app))

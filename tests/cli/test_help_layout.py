@@ -10,8 +10,7 @@ import pytest
 import typer
 from typer.exceptions import TyperException
 
-from promask.cli.help_layout import HELP, LONGEST_EXAMPLE, OTHERS, find_examples, lay_out_help
-from promask.cli.main import app
+from promask.cli.main import HELP, LONGEST_EXAMPLE, OTHERS, app, find_examples, lay_out_help
 from promask.cli.options import repeat_options
 
 README = Path(__file__).parents[2] / "README.md"

@@ -16,7 +16,7 @@ from promask.cli.main import main
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.export import FORMATS
-from promask.studio.tasks import describe
+from promask.studio.processes import describe
 
 BASELINE = ("baseline", "--accel", 2, "--out", "mask.npy", "energy")
 LEARN = ("learn", "--accel", 2, "--steps", 2, "--out", "run")

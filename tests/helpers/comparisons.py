@@ -8,9 +8,8 @@ import torch
 from helpers import smooth_images
 from promask.evaluation.cells import Comparison, Scores, segmentation_measure, with_shares
 from promask.evaluation.conventions import METRICS, Measure, find_convention
-from promask.segmentation.classes import Classes
+from promask.segmentation.classes import Classes, dice_cross_entropy
 from promask.segmentation.network import Architecture, SegmentationNetwork
-from promask.segmentation.overlap import dice_cross_entropy
 
 
 def image_file(path):

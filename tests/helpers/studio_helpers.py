@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 
 from promask.studio.app import Server
-from promask.studio.studio import Studio
+from promask.studio.jobs import Studio
 
 LONG = {"acceleration": 4, "recon": "cs", "steps": 100_000}
 """A job that goes on for longer than any test."""

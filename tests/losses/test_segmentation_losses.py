@@ -8,8 +8,7 @@ from monai.losses.dice import DiceLoss
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from helpers import seeded
-from promask.segmentation.classes import Classes
-from promask.segmentation.overlap import SMOOTH, dice_cross_entropy
+from promask.segmentation.classes import SMOOTH, Classes, dice_cross_entropy
 from promask.types import Sample
 
 CLASSES = Classes(("wall", "blood"), (1, 2))

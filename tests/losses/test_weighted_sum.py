@@ -8,9 +8,9 @@ from networks import FEW, GRADIENTS, same_state, states
 from promask import learn
 from promask.errors import InputError
 from promask.losses import make_loss
+from promask.losses.base import WeightedSum
 from promask.losses.image import ImageLoss
 from promask.losses.segmentation import Segmentation
-from promask.losses.weighted_sum import WeightedSum
 from promask.operators.fourier import spectrum
 from promask.types import Batch
 

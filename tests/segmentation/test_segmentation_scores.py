@@ -8,8 +8,7 @@ from monai.metrics.meandice import compute_dice
 from monai.metrics.meaniou import compute_iou
 
 from helpers import seeded
-from promask.segmentation.classes import Classes
-from promask.segmentation.overlap import overlap, overlap_of
+from promask.segmentation.classes import Classes, overlap, overlap_of
 
 NONE = torch.zeros(1, 1, 4, dtype=torch.bool)
 

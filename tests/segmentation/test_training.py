@@ -18,7 +18,7 @@ from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
 from promask.segmentation import fit as loop
-from promask.segmentation.classes import Classes
+from promask.segmentation.classes import Classes, Overlap, macro
 from promask.segmentation.fit import (
     PRESETS,
     Recipe,
@@ -29,7 +29,6 @@ from promask.segmentation.fit import (
     summarise,
 )
 from promask.segmentation.network import SegmentationNetwork
-from promask.segmentation.overlap import Overlap, macro
 from promask.segmentation.train import choose_classes, train
 
 TINY = Recipe(widths=(4, 8), epochs=2, batch=4)

@@ -8,9 +8,9 @@ import pytest
 from studio_helpers import asked, events_of, images_file, sent, until
 
 from promask.data.sources import load
-from promask.studio import uploads as uploads_module
+from promask.studio import request as uploads_module
 from promask.studio.app import Server
-from promask.studio.studio import Studio
+from promask.studio.jobs import Studio
 
 SMALL = {"acceleration": 4, "steps": 5}
 

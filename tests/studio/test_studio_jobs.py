@@ -11,7 +11,7 @@ import pytest
 from studio_helpers import LONG, asked, calling, events_of, images_file, is_alive, run_of, sent, serving, until
 
 from promask.export import FORMATS, read_mask
-from promask.studio import uploads as uploads_module
+from promask.studio import request as uploads_module
 
 SMALL = {"acceleration": 4, "steps": 5}
 

@@ -31,11 +31,10 @@ from studio_helpers import (
 
 from promask.errors import InputError
 from promask.learning.hooks import Progress
+from promask.studio import jobs as studio_module
 from promask.studio import processes
-from promask.studio import studio as studio_module
-from promask.studio.processes import Environment, Worker
-from promask.studio.studio import Studio
-from promask.studio.tasks import Reporter, encode_image
+from promask.studio.jobs import Studio
+from promask.studio.processes import Environment, Reporter, Worker, encode_image
 
 
 @pytest.fixture

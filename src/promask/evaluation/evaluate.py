@@ -25,8 +25,8 @@ from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
 from promask.recon import make_reconstruction, with_settings
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.segmentation.classes import Overlap, overlap_of
 from promask.segmentation.network import SegmentationNetwork
-from promask.segmentation.overlap import Overlap, overlap_of
 from promask.types import AnyArray, Logits, Mask, SampleSet, Targets
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from promask.cluster import dask as cluster
 from promask.errors import InputError, InputWarning
 from promask.evaluation.cells import Cell, CellStore, Conditions, complete
+from promask.problem import cluster
 from promask.types import SampleSet
 
 MOST_JOBS = 4

@@ -14,7 +14,7 @@ from promask.figures.layout import picture, white
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
-from promask.segmentation.overlap import overlap_of
+from promask.segmentation.classes import overlap_of
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:

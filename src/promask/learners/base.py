@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
-from promask.problem.finetuning import Finetuning
+from promask.problem.objective import Finetuning
 from promask.problem.problem import Problem
 from promask.types import Units, restore_tensor
 

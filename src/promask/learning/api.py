@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 from promask import __version__
-from promask.cluster.dask import check_address
 from promask.data.file_set import OnFile
 from promask.errors import InputError
 from promask.learners import Learner, describe, make_learner
@@ -35,10 +34,10 @@ from promask.learning.run import Run
 from promask.learning.selection import mean_loss, reference_masks, select
 from promask.learning.setup import Prepared, Setup
 from promask.losses import find_segmentation, freeze_networks, make_loss, replace_network
-from promask.losses.base import Loss
+from promask.losses.base import Loss, WeightedSum
 from promask.losses.segmentation import SEGMENTATION, Segmentation, make_segmentation
-from promask.losses.weighted_sum import WeightedSum
-from promask.problem.finetuning import Finetuning
+from promask.problem.cluster import check_address
+from promask.problem.objective import Finetuning
 from promask.problem.parallel import ALONE, Group
 from promask.problem.problem import Problem
 from promask.recon import make_reconstruction, settings_of

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from promask.cluster.dask import map_unordered
 from promask.learners.base import History, Learner
 from promask.learning.checkpoint import Checkpointer, packed, unpacked
 from promask.learning.hooks import OnStep, Progress, TrajectoryRecorder
@@ -15,6 +14,7 @@ from promask.learning.setup import Setup
 from promask.losses import freeze_networks
 from promask.losses.base import Loss
 from promask.operators.fourier import centred
+from promask.problem.cluster import map_unordered
 from promask.problem.parallel import Group
 from promask.problem.problem import Problem
 from promask.sampling.projection import rounded_down

@@ -8,10 +8,9 @@ from dataclasses import replace
 from torch import nn
 
 from promask.errors import InputError
-from promask.losses.base import Loss
+from promask.losses.base import Loss, Term, WeightedSum
 from promask.losses.image import COMPLEX_LOSSES, LOSSES, ImageLoss
 from promask.losses.segmentation import SEGMENTATION, Segmentation, freeze
-from promask.losses.weighted_sum import Term, WeightedSum
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
 from promask.segmentation.classes import Classes

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from promask.errors import InputError, count
 from promask.losses.base import check_scalar
 from promask.operators.fourier import magnitude
-from promask.segmentation.classes import Classes
+from promask.segmentation.classes import Classes, dice_cross_entropy
 from promask.segmentation.network import SegmentationNetwork
-from promask.segmentation.overlap import dice_cross_entropy
 from promask.types import AnyImages, Batch, Label, Logits, Sample, SampleSet, Scalar, Targets
 
 SEGMENTATION = "segmentation"

@@ -1,16 +1,22 @@
-"""The chain from masks to a loss and back: expand the masks, reconstruct, the loss, its derivatives."""
+"""The chain from masks to a loss and back: expand the masks, reconstruct, the loss, its derivatives.
 
-from collections.abc import Callable, Sequence
+With them, a network can be trained while the mask is learned: the paper's outlook.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from promask.errors import InputError
 from promask.losses.base import Loss
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
-from promask.types import Batch, Scalar, UnitDraws
+from promask.types import Batch, Scalar, UnitDraws, restore_tensor
 
 
 @dataclass(frozen=True)
@@ -42,3 +48,55 @@ def backpropagate(
     loss = task(batch.geometry.crop(images), batch) * len(masks)
     gradients, *of_weights = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
     return Backpropagated(loss.detach(), gradients, of_weights)
+
+
+class Finetuning:
+    """Steps of Adam for the weights of a network, from the gradients of the pieces of a batch.
+
+    The network is in evaluation mode: what it has learned about the statistics of its layers is kept. Weights that
+    were frozen stay as they are.
+    """
+
+    def __init__(self, network: nn.Module, rate: float) -> None:
+        self.network = network.eval()
+        self.weights = [weight for weight in network.parameters() if weight.requires_grad]
+        if not self.weights:
+            raise InputError("finetune has nothing to train: all weights of the network are frozen.")
+        self.optimiser = torch.optim.Adam(self.weights, rate)
+
+    def observe(self, gradients: Sequence[Tensor]) -> None:
+        """Add the gradients of a piece."""
+        for weight, gradient in zip(self.weights, gradients, strict=True):
+            weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+
+    @property
+    def gradients(self) -> list[Tensor]:
+        """The sums so far, which may be changed in place."""
+        for weight in self.weights:
+            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        return [weight.grad for weight in self.weights if weight.grad is not None]
+
+    def step(self, count: int) -> None:
+        """One step along the mean over so many images."""
+        for weight in self.weights:
+            assert weight.grad is not None
+            weight.grad /= count
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    def state(self) -> dict[str, Any]:
+        """The weights and what Adam knows of them, as they are now."""
+        adam = self.optimiser.state_dict()["state"]
+        return {
+            "weights": [weight.detach().clone() for weight in self.weights],
+            "adam": [copy.deepcopy(adam[place]) for place in sorted(adam)],
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; one that does not fit is a ValueError or a LookupError."""
+        with torch.no_grad():
+            for weight, found in zip(self.weights, state["weights"], strict=True):
+                weight.copy_(restore_tensor(found, weight))
+        for weight, known in zip(self.weights, state["adam"] or [{}] * len(self.weights), strict=True):
+            if known:
+                self.optimiser.state[weight] = {name: value.clone() for name, value in known.items()}

@@ -13,7 +13,7 @@ from promask.errors import InputError
 from promask.losses.base import Loss
 from promask.operators.fourier import fft_order
 from promask.problem.batches import Samples
-from promask.problem.finetuning import Finetuning
+from promask.problem.objective import Finetuning
 from promask.problem.parallel import Group
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import initial_probabilities

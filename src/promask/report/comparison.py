@@ -12,7 +12,6 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 from promask import __version__
-from promask.cluster.dask import check_address
 from promask.data.atomic import check_writable, save_text
 from promask.data.file_set import OnFile
 from promask.data.preprocess import reconstructed_channels
@@ -29,6 +28,7 @@ from promask.figures.comparison import contour_grid, picture_grid, quality_over_
 from promask.figures.contours import middle_image
 from promask.figures.layout import save_figure
 from promask.losses.segmentation import SEGMENTATION, Segmentation
+from promask.problem.cluster import check_address
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network

@@ -12,9 +12,8 @@ import torch
 from promask.data.file_set import OnFile, prepare
 from promask.data.sample_sets import choose_part
 from promask.errors import InputError
-from promask.segmentation.classes import Classes, Labels
+from promask.segmentation.classes import Classes, Labels, Overlap, dice_cross_entropy, macro, overlap_of
 from promask.segmentation.network import WIDTHS, ClassScores, Scores, SegmentationNetwork
-from promask.segmentation.overlap import Overlap, dice_cross_entropy, macro, overlap_of
 from promask.types import Image, Images, Label, SampleSet
 
 

@@ -32,11 +32,9 @@ from promask.errors import InputError
 from promask.export import FORMATS, read_mask, write_mask
 from promask.recon import RECONSTRUCTIONS
 from promask.report.page import palette
-from promask.studio.jobs import DONE, ENDED, Job
+from promask.studio.jobs import DONE, ENDED, Job, Studio
 from promask.studio.processes import describe_error
-from promask.studio.request import LOSSES, MOST_COILS, LearnRequest, RefusedError
-from promask.studio.studio import Studio
-from promask.studio.uploads import ENDINGS, MEGABYTE, MOST_FILES
+from promask.studio.request import ENDINGS, LOSSES, MEGABYTE, MOST_COILS, MOST_FILES, LearnRequest, RefusedError
 
 ADDRESS = "127.0.0.1"
 LAST_PORT = 65535

@@ -1,14 +1,22 @@
-"""What the page may ask for, a few settings of `promask learn`, and how it is refused."""
+"""What the page may ask for, a few settings of `promask learn`, the files it uploads, and how it is refused."""
 
+import errno
+import re
+import secrets
 import shlex
-from collections.abc import Mapping
-from pathlib import Path
+import shutil
+import threading
+import time
+from collections.abc import AsyncIterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from promask.data.readers.nifti import split_name
-from promask.data.sources import BUILT_IN
+from promask.data.sources import BUILT_IN, READERS
 from promask.errors import InputError
 from promask.learning.config import Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
@@ -101,3 +109,152 @@ class LearnRequest(BaseModel):
         budget = pattern.budget(self.acceleration)
         pattern.block(self.centre or 0, budget)
         return {"acquired": budget, "units": pattern.units}
+
+
+MEGABYTE = 1_000_000
+ENDINGS = (*READERS, ".hdr")
+"""What promask reads; .hdr goes with .cfl."""
+MOST_FILES = 2000
+"""In one upload: a few series of DICOM."""
+MOST_UPLOADS = 10
+"""Kept at a time; then the oldest goes."""
+LONGEST_NAME, LONGEST_BYTES = 100, 200
+FOLDER = "scans"
+"""The name of the folder that several files become."""
+
+
+@dataclass
+class Upload:
+    """Files that belong together, in a folder of their own."""
+
+    id: str
+    folder: Path
+    used: float = field(default_factory=time.monotonic)
+    """When somebody last asked for it."""
+    users: int = 0
+    """How many jobs wait for it or work on it, or write to it."""
+    size: int = 0
+    names: list[str] = field(default_factory=list)
+    description: dict[str, Any] | None = None
+
+    @property
+    def files(self) -> Path:
+        """The folder of the files alone."""
+        return self.folder / FOLDER
+
+    def locate(self) -> tuple[Path, str]:
+        """The folder to work in, and DATA as seen from there: the one file, or the folder of several."""
+        data = [name for name in self.names if not name.lower().endswith(".hdr")]
+        if not data:
+            raise RefusedError(400, "There is no file yet that promask reads: choose one first.")
+        return (self.files, data[0]) if len(data) == 1 else (self.folder, FOLDER)
+
+
+def safe_name(name: str) -> str:
+    """A name without a folder, of harmless letters, with an ending that promask reads.
+
+    >>> safe_name("../../my scan (1).NPZ")
+    'my_scan_1_.NPZ'
+    """
+    base = PurePosixPath(name.replace("\\", "/")).name
+    stem, ending = split_name(Path(base))
+    if ending.lower() not in ENDINGS:
+        shown = re.sub(r"[^\w.+ -]", "_", base)[:LONGEST_NAME] or "A file without a name"
+        raise RefusedError(
+            400, f"{shown} is not a file that promask reads: its name must end with {', '.join(ENDINGS)}."
+        )
+    stem = re.sub(r"[^\w.+-]+", "_", stem)[:LONGEST_NAME].lstrip(".-+_")
+    # File systems count bytes, and some letters have four.
+    stem = stem.encode()[:LONGEST_BYTES].decode(errors="ignore")
+    return (stem or "file") + ending
+
+
+class Uploads:
+    """All uploads of a studio, below one folder."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder, self.limit = folder, limit
+        self._all: dict[str, Upload] = {}
+        self._lock = threading.Lock()
+
+    def new(self) -> Upload:
+        """An upload without files; the oldest that nobody works on makes room for it."""
+        upload = Upload(secrets.token_urlsafe(16), self.folder / secrets.token_hex(8))
+        upload.files.mkdir(parents=True)
+        with self._lock:
+            self._all[upload.id] = upload
+        self.drop(MOST_UPLOADS)
+        return upload
+
+    def get(self, identity: str) -> Upload:
+        """The upload of this id."""
+        with self._lock:
+            if identity not in self._all:
+                raise RefusedError(404, "The studio no longer has these files: choose them again.")
+            upload = self._all[identity]
+            upload.used = time.monotonic()
+            return upload
+
+    def count_user(self, upload: Upload, change: int) -> None:
+        """Note that somebody began to work on the files, 1, or has finished, -1; they are kept in between."""
+        with self._lock:
+            upload.users += change
+            upload.used = time.monotonic()
+
+    @contextmanager
+    def in_use(self, upload: Upload) -> Iterator[None]:
+        """Keep the files as long as this lasts."""
+        self.count_user(upload, 1)
+        try:
+            yield
+        finally:
+            self.count_user(upload, -1)
+
+    async def receive(self, upload: Upload, name: str, declared: int | None, body: AsyncIterable[bytes]) -> str:
+        """Write a file as it comes; one that is too large, or breaks off, leaves nothing behind."""
+        name = safe_name(name)
+        if name.lower() in (known.lower() for known in upload.names):
+            raise RefusedError(409, f"There are two files of the name {name}: rename one of them.")
+        if len(upload.names) >= MOST_FILES:
+            raise RefusedError(413, f"These are more than {MOST_FILES} files: use promask learn for them.")
+        too_large = RefusedError(
+            413,
+            f"The files are larger than {self.limit / MEGABYTE:g} MB together, the limit of this studio: start it "
+            f"with a larger --limit, or use promask learn.",
+        )
+        if declared is not None and upload.size + declared > self.limit:
+            raise too_large
+        upload.names.append(name)  # nobody else may write it from now on
+        upload.description = None
+        path, size = upload.files / name, 0
+        with self.in_use(upload):
+            try:
+                with path.open("xb") as file:
+                    async for chunk in body:
+                        size += len(chunk)
+                        upload.size += len(chunk)
+                        if upload.size > self.limit:
+                            raise too_large
+                        file.write(chunk)
+                if size == 0:
+                    raise RefusedError(400, f"{name} is empty.")
+            except BaseException as error:
+                path.unlink(missing_ok=True)
+                upload.names.remove(name)
+                upload.size -= size
+                if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                    raise RefusedError(507, "There is no room left on the disk of the studio.") from error
+                raise
+        return name
+
+    def drop(self, keep: int, older: float = 0.0) -> None:
+        """Remove the oldest uploads that nobody works on: those beyond `keep`, if they are `older`, in seconds."""
+        with self._lock:
+            idle = sorted((each for each in self._all.values() if not each.users), key=lambda each: each.used)
+            surplus = max(0, len(self._all) - keep)
+            dropped = [each for each in idle[:surplus] if time.monotonic() - each.used >= older]
+            for upload in dropped:
+                del self._all[upload.id]
+        for upload in dropped:
+            with suppress(OSError):
+                shutil.rmtree(upload.folder)

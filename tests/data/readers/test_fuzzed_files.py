@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from promask.errors import InputError
 from promask.learning.config import Config
-from promask.studio.request import RefusedError
-from promask.studio.uploads import safe_name
+from promask.studio.request import RefusedError, safe_name
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FOUND = sorted((Path(__file__).parents[2] / "found").iterdir())

@@ -17,9 +17,9 @@ import pytest
 import yaml
 from clusters import running_cluster
 
-from promask.cluster import dask as cluster
-from promask.cluster.dask import check_address, map_unordered
 from promask.errors import InputError, InputWarning
+from promask.problem import cluster
+from promask.problem.cluster import check_address, map_unordered
 
 
 @pytest.fixture(scope="module")

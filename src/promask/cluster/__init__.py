@@ -1,1 +1,0 @@
-"""Work on a Dask cluster."""
