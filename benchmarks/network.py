@@ -13,7 +13,7 @@ from promask.data.sample_sets import ArraySet
 from promask.learners.shape_race import shapes
 from promask.learning.config import Config
 from promask.losses.segmentation import Segmentation, freeze
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.sampling.pattern import Pattern
 from promask.segmentation.classes import Classes, dice_cross_entropy
 from promask.segmentation.network import Architecture, SegmentationNetwork
@@ -26,7 +26,7 @@ BATCH = 32
 def network_steps(data: ArraySet, steps: int) -> dict[str, Any]:
     """Seconds for one reconstruction per image: of gradient and shape steps, and of the network alone."""
     task = Segmentation(SegmentationNetwork(Architecture(data.shape[0], Classes.parse(["a", "b", "c"]))))
-    samples = Samples(data, torch.device("cpu"), task.label)
+    samples = SpectraSet(data, torch.device("cpu"), task.label)
     with freeze(task.network):
         bare = _median(lambda: _bare_pass(samples, task), steps)
         gradient = _step(samples, data, task, steps, learner="best-response", batch_size=BATCH)
@@ -34,7 +34,7 @@ def network_steps(data: ArraySet, steps: int) -> dict[str, Any]:
     return {"bare": bare, "gradient": gradient, "shape": shape, "images": BATCH}
 
 
-def _first_round(samples: Samples, data: ArraySet, task: Segmentation) -> float:
+def _first_round(samples: SpectraSet, data: ArraySet, task: Segmentation) -> float:
     """The seconds of the first round of a race, divided by the number of its masks."""
     config = Config.preset("default", acceleration=ACCELERATION, loss=task.name, steps=1, batch_size=BATCH)
     pattern = Pattern.named("2d", data.shape[1:])
@@ -45,7 +45,7 @@ def _first_round(samples: Samples, data: ArraySet, task: Segmentation) -> float:
     return (time.perf_counter() - began) / masks
 
 
-def _step(samples: Samples, data: ArraySet, task: Segmentation, steps: int, **settings: Any) -> float:
+def _step(samples: SpectraSet, data: ArraySet, task: Segmentation, steps: int, **settings: Any) -> float:
     config = Config.preset(
         "default", acceleration=ACCELERATION, loss=task.name, steps=steps + 1, patience=0, **settings
     )
@@ -54,7 +54,7 @@ def _step(samples: Samples, data: ArraySet, task: Segmentation, steps: int, **se
     return statistics.median(after - before for before, after in itertools.pairwise(stamps))
 
 
-def _bare_pass(samples: Samples, task: Segmentation) -> None:
+def _bare_pass(samples: SpectraSet, task: Segmentation) -> None:
     """Forward and backward pass, in micro-batches as large as those of the loop."""
     assert task.classes is not None
     pieces: list[Batch] = list(samples.pieces(torch.arange(BATCH).remainder(len(samples))))

@@ -25,7 +25,7 @@ from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.losses.segmentation import Segmentation, freeze, make_segmentation
 from promask.operators.fourier import centred
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask
@@ -39,7 +39,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 
 
 def learned(
-    way: str, samples: Samples, pattern: Pattern, acceleration: float, task: Segmentation, seed: int
+    way: str, samples: SpectraSet, pattern: Pattern, acceleration: float, task: Segmentation, seed: int
 ) -> UnitMask:
     """The mask of one way to learn."""
     goal: Loss = ImageLoss("mse") if way == "promask for mse" else task
@@ -62,7 +62,7 @@ def main() -> None:
     known = choose_part(load(arguments.data), "train", default="train")[0]
     fitted, validation = (prepare(choose_part(known, part, default=part)[0]) for part in ("train", "test"))
     cpu = torch.device("cpu")
-    samples, judges = Samples(fitted, cpu, task.label), Samples(validation, cpu, task.label)
+    samples, judges = SpectraSet(fitted, cpu, task.label), SpectraSet(validation, cpu, task.label)
     pattern = Pattern.named(arguments.pattern, fitted.shape[1:], None, fitted.geometry.extent)
 
     def tell(name: str, units: UnitMask, seconds: float) -> None:

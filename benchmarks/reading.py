@@ -17,7 +17,7 @@ from promask.data.file_set import prepare
 from promask.data.sources import load
 from promask.learning.config import Config
 from promask.losses.image import ImageLoss
-from promask.problem.batches import MEMORY, Samples
+from promask.problem.batches import MEMORY, SpectraSet
 from promask.sampling.pattern import Pattern
 
 WARM_UP = 3
@@ -54,7 +54,7 @@ def _measure(folder: Path, size: int, volumes: int, slices: int, steps: int) -> 
     pattern = Pattern.named("2d", ready.shape[1:])
     result: dict[str, Any] = {"slices": len(ready), "seconds": seconds}
     for name, memory in (("memory", MEMORY), ("disk", 0)):
-        samples = Samples(ready, torch.device("cpu"), memory=memory)
+        samples = SpectraSet(ready, torch.device("cpu"), memory=memory)
         _forget(cache_folder())
         stamps: list[tuple[float, float]] = []
         learn_members(

@@ -13,12 +13,11 @@ from benchmarks.learning import step_times
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
-from promask.learners.exchange import insert
 from promask.learning.config import Config
 from promask.losses.image import ImageLoss
 from promask.operators.wavelets import from_wavelets, to_wavelets
-from promask.problem.batches import Samples
-from promask.problem.objective import Differentiate, backpropagate
+from promask.problem.batches import SpectraSet
+from promask.problem.objective import Differentiate, loss_and_slopes
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.compressed_sensing import CompressedSensing
@@ -30,10 +29,10 @@ COILS = 8
 WHOLE = 300
 """Steps of a long run."""
 KINDS: dict[str, tuple[str, Differentiate]] = {
-    "cg-sense, a step": ("cg-sense", insert),
-    "cg-sense, exact gradient": ("cg-sense", backpropagate),
-    "cs, a step": ("cs", insert),
-    "cs, exact gradient": ("cs", backpropagate),
+    "cg-sense, a step": ("cg-sense", loss_and_insertions),
+    "cg-sense, exact gradient": ("cg-sense", loss_and_slopes),
+    "cs, a step": ("cs", loss_and_insertions),
+    "cs, exact gradient": ("cs", loss_and_slopes),
 }
 
 
@@ -43,11 +42,11 @@ def reconstruction_steps(data: ArraySet, steps: int) -> list[dict[str, Any]]:
     rows = []
     for name, (of, differentiate) in KINDS.items():
         recon = make_reconstruction(of)
-        samples = Samples(scanned, torch.device("cpu"), recon=recon)
+        samples = SpectraSet(scanned, torch.device("cpu"), recon=recon)
         transforms = _Transforms()
         with transforms:
             _one_image(samples, differentiate)
-        wavelets = _wavelets(recon, samples, there_and_back=differentiate is backpropagate)
+        wavelets = _wavelets(recon, samples, there_and_back=differentiate is loss_and_slopes)
         # Measured alternately, so that the load of the machine is the same for both.
         pairs = []
         for _ in range(max(3, 2 * steps)):
@@ -67,7 +66,7 @@ def reconstruction_steps(data: ArraySet, steps: int) -> list[dict[str, Any]]:
 def run_step(data: ArraySet, steps: int) -> float:
     """The median seconds of a step of learning for CG-SENSE with the default settings."""
     scanned: SampleSet = load(data.images[:16, 0], Reading(coils=COILS))
-    samples = Samples(scanned, torch.device("cpu"), recon=make_reconstruction("cg-sense"))
+    samples = SpectraSet(scanned, torch.device("cpu"), recon=make_reconstruction("cg-sense"))
     config = Config.preset("default", acceleration=ACCELERATION, recon="cg-sense", steps=steps + 1)
     pattern = Pattern.named("2d", data.shape[1:])
     stamps = step_times(samples, pattern, ImageLoss("mse"), config)
@@ -94,7 +93,7 @@ class _Transforms(TorchDispatchMode):
             torch.ops.aten._fft_c2c.default(values, *rest)
 
 
-def _one_image(samples: Samples, differentiate: Differentiate) -> None:
+def _one_image(samples: SpectraSet, differentiate: Differentiate) -> None:
     pattern = Pattern.named("2d", samples.data.shape[1:])
     (batch,) = samples.pieces(torch.tensor([0]))
     chance = torch.rand(1, *pattern.unit_shape, generator=torch.Generator().manual_seed(0))
@@ -102,7 +101,7 @@ def _one_image(samples: Samples, differentiate: Differentiate) -> None:
     differentiate(mask, batch, pattern, ImageLoss("mse"), samples.recon, ())
 
 
-def _wavelets(recon: Reconstruction, samples: Samples, there_and_back: bool) -> Callable[[], None]:
+def _wavelets(recon: Reconstruction, samples: SpectraSet, there_and_back: bool) -> Callable[[], None]:
     """A function that does only the wavelet transforms of a reconstruction, and of its backward pass if asked."""
     count = recon.iterations * (1 + there_and_back) if isinstance(recon, CompressedSensing) else 0
     image = torch.zeros(1, 1, *samples.data.shape[1:], dtype=torch.complex64)

@@ -16,7 +16,7 @@ from promask.data.sample_sets import ArraySet
 from promask.learning.config import Config
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import to_kspace
-from promask.problem.batches import Samples, index_batches
+from promask.problem.batches import SpectraSet, index_batches
 from promask.sampling.pattern import Pattern
 
 WARM_UP = 2
@@ -75,7 +75,7 @@ def fourier_floor(data: ArraySet, pairs: int, steps: int) -> float:
 
 def _promask_step(data: ArraySet, preset: str, steps: int) -> float:
     config = Config.preset(preset, acceleration=ACCELERATION, steps=steps, patience=0)
-    samples = Samples(data, torch.device("cpu"))
+    samples = SpectraSet(data, torch.device("cpu"))
     pattern = Pattern.named("2d", data.shape[1:])
     return _median_interval(step_times(samples, pattern, ImageLoss("mse"), config))
 

@@ -16,7 +16,7 @@ from promask.errors import InputError
 from promask.losses.image import LOSSES, ImageLoss
 from promask.losses.segmentation import Segmentation
 from promask.operators.fourier import to_image, to_kspace
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.sampling.pattern import Pattern
 from promask.segmentation.classes import dice_cross_entropy
 
@@ -112,7 +112,7 @@ def test_swaps_find_the_best_lines(seed, phase):
     losses = [loss_of(units, data, pattern) for units in every]
     worst, none = every[losses.index(max(losses))], torch.zeros(10, dtype=torch.bool)
     found = greedy.swap_units(
-        worst, none, greedy.MaskLoss(Samples(data, torch.device("cpu")), pattern, ImageLoss("mse"))
+        worst, none, greedy.MaskLoss(SpectraSet(data, torch.device("cpu")), pattern, ImageLoss("mse"))
     )
     assert found.sum() == 4
     assert loss_of(found, data, pattern) <= 1.05 * min(losses)
@@ -194,7 +194,7 @@ def test_loupe_learns(loss, monkeypatch):
     task = ImageLoss(loss)
     problem = BaselineProblem(pattern, 4, data, task=task)
     probabilities = loupe.Probabilities(problem)
-    losses = loupe.train(probabilities, Samples(data, torch.device("cpu")), problem, task)
+    losses = loupe.train(probabilities, SpectraSet(data, torch.device("cpu")), problem, task)
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
     assert (probabilities.logits != 0).all()
     learned, random = (baseline_mask(name, data, pattern, 4, task=task) for name in ("loupe", "random"))

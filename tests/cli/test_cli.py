@@ -136,7 +136,7 @@ def test_debug_shows_tracebacks(monkeypatch):
 
 def test_an_interruption_is_one_sentence(promask, monkeypatch):
     monkeypatch.setattr(
-        "promask.learners.gradient.backpropagate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        "promask.learners.gradient.loss_and_slopes", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
     )
     assert "Interrupted." in promask("learn", "images.npy", "--accel", 4, "--out", "a", status=130)
     assert not Path("a").exists()

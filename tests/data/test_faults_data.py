@@ -160,9 +160,9 @@ from pathlib import Path
 from benchmarks.load import kept_in_memory
 from promask.cli.main import main
 from promask.data import cache
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 
-usual, count = Samples._read, []
+usual, count = SpectraSet._read, []
 
 def read(self, indices):
     count.append(1)
@@ -171,7 +171,7 @@ def read(self, indices):
         cache.clear()
     return usual(self, indices)
 
-Samples._read = read
+SpectraSet._read = read
 with kept_in_memory(0):
     main(["learn", sys.argv[1], "--accel", "4", "--out", sys.argv[2], "--steps", "500"])
 """

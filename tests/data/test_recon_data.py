@@ -14,10 +14,10 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import calibrate
 from promask.data.sources import load
-from promask.learners.exchange import insert
+from promask.learners.exchange import loss_and_insertions
 from promask.losses.image import ImageLoss
-from promask.problem.batches import Samples
-from promask.problem.objective import backpropagate
+from promask.problem.batches import SpectraSet
+from promask.problem.objective import loss_and_slopes
 from promask.recon.cg_sense import CgSense
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier
@@ -35,7 +35,7 @@ def hearts(**settings):
 def test_noise_makes_no_coils_of_contrasts():
     pair = smooth_images(4, 2, (32, 32), phase=False, dtype=torch.complex64)
     for noise in (0.0, 0.001):
-        samples = Samples(load(pair, Reading(noise=noise)), CPU, recon=CgSense())
+        samples = SpectraSet(load(pair, Reading(noise=noise)), CPU, recon=CgSense())
         assert samples.kept.targets.shape == (4, 2, 32, 32)
         assert samples.kept.maps is None
 
@@ -76,7 +76,7 @@ MAPS = [coil_maps(3, (32, 32), seed)[0].to(torch.complex64) for seed in (1, 2)]
 def test_each_sample_has_its_own_maps(memory):
     truth = smooth_images(3, 1, (32, 32), dtype=torch.complex64)
     images = torch.stack([MAPS[index % 2] * truth[index] for index in range(3)])
-    samples = Samples(Interleaved(images, "test"), CPU, recon=CgSense(), memory=memory, phase=True)
+    samples = SpectraSet(Interleaved(images, "test"), CPU, recon=CgSense(), memory=memory, phase=True)
     found = torch.cat([piece.targets for piece in samples.pieces(torch.tensor([2, 1, 0]))])
     assert torch.allclose(found, truth.flip(0), atol=1e-5)
 
@@ -117,8 +117,8 @@ def test_real_images_have_no_way_back_to_kspace():
     batch = Batch(spectra, torch.fft.ifft2(spectra, norm="ortho").abs())
     pattern, task = Pattern((16, 12), (0, 1)), ImageLoss("mse")
     masks = (torch.rand(2, 16, 12, generator=seeded()) < 0.5).double()
-    worth = insert(masks, batch, pattern, task, Magnitude()).gradients
-    assert torch.equal(worth, backpropagate(masks, batch, pattern, task, Magnitude()).gradients)
+    worth = loss_and_insertions(masks, batch, pattern, task, Magnitude()).gradients
+    assert torch.equal(worth, loss_and_slopes(masks, batch, pattern, task, Magnitude()).gradients)
 
 
 def test_padding_does_not_count_as_missing():
@@ -129,12 +129,12 @@ def test_padding_does_not_count_as_missing():
     padded, whole = (Pattern((16, 12), (0, 1), extent) for extent in (geometry.extent, ()))
     padding = torch.fft.ifftshift(padded.padding())
     masks = (torch.rand(1, 16, 12, generator=seeded()) < 0.5).double() * ~padding
-    inside = insert(masks, batch, padded, ImageLoss("mse"), CgSense()).gradients
+    inside = loss_and_insertions(masks, batch, padded, ImageLoss("mse"), CgSense()).gradients
     # Where nothing but the padding differs, it must not matter what k-space holds there.
     noisy = Batch(spectra + 1e3 * padding, batch.targets, geometry)
-    again = insert(masks, noisy, padded, ImageLoss("mse"), CgSense()).gradients
+    again = loss_and_insertions(masks, noisy, padded, ImageLoss("mse"), CgSense()).gradients
     assert torch.allclose(inside[0][~padding], again[0][~padding])
-    everywhere = insert(masks, noisy, whole, ImageLoss("mse"), CgSense()).gradients
+    everywhere = loss_and_insertions(masks, noisy, whole, ImageLoss("mse"), CgSense()).gradients
     assert not torch.allclose(inside[0][~padding], everywhere[0][~padding])
 
 

@@ -25,7 +25,7 @@ from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.problem import batches
-from promask.problem.batches import Samples, ahead
+from promask.problem.batches import SpectraSet, prefetch
 from promask.sampling.pattern import Pattern
 
 IMAGES = smooth_images(24, size=(20, 18), phase=False).abs().float()[:, 0].numpy()
@@ -48,7 +48,7 @@ def test_items_come_in_order_and_are_made_in_advance():
             made.append(item)
             yield item
 
-    stream = ahead(items(), depth=2)
+    stream = prefetch(items(), depth=2)
     assert next(stream) == 0
     deadline = time.monotonic() + 5
     while len(made) < 4 and time.monotonic() < deadline:
@@ -63,7 +63,7 @@ def test_what_goes_wrong_in_the_thread_is_raised():
         yield 1
         raise InputError("the second is bad")
 
-    stream = ahead(items(), depth=2)
+    stream = prefetch(items(), depth=2)
     assert next(stream) == 1
     with pytest.raises(InputError, match="the second is bad"):
         next(stream)
@@ -71,7 +71,7 @@ def test_what_goes_wrong_in_the_thread_is_raised():
 
 def test_closing_ends_the_thread():
     before = threading.active_count()
-    stream = ahead(itertools.count(), depth=2)
+    stream = prefetch(itertools.count(), depth=2)
     next(stream)
     assert threading.active_count() == before + 1
     stream.close()
@@ -85,7 +85,7 @@ def test_waiting_is_told():
             yield item
 
     waited = []
-    list(ahead(items(), depth=1, waited=waited.append))
+    list(prefetch(items(), depth=1, waited=waited.append))
     assert 0.12 < sum(waited) < 1
 
 
@@ -96,7 +96,7 @@ def test_waiting_is_told():
 def test_batches_from_disk_are_those_from_memory(file, repeats, monkeypatch):
     monkeypatch.setattr(batches, "PIECE", 5 * 20 * 18)  # pieces that end within a repeated sample
     data = load(file)
-    kept, streamed = Samples(data, torch.device("cpu")), Samples(data, torch.device("cpu"), memory=0)
+    kept, streamed = SpectraSet(data, torch.device("cpu")), SpectraSet(data, torch.device("cpu"), memory=0)
     assert kept.kept is not None
     assert streamed.kept is None
     pattern = Pattern((20, 18), (0, 1))
@@ -116,8 +116,10 @@ def test_a_streamed_run_has_the_same_bits(file, monkeypatch):
     """And each of its batches is read."""
     kept = learn(file, 4, steps=12, batch_size=4)
     read = []
-    usual = Samples._read
-    monkeypatch.setattr(Samples, "_read", lambda self, indices: read.append(len(indices)) or usual(self, indices))
+    usual = SpectraSet._read
+    monkeypatch.setattr(
+        SpectraSet, "_read", lambda self, indices: read.append(len(indices)) or usual(self, indices)
+    )
     with kept_in_memory(0):
         streamed = learn(file, 4, steps=12, batch_size=4)
     assert sum(read) >= 12 * 4, "it was read again for every batch"
@@ -130,8 +132,8 @@ def test_the_energy_of_many_samples_is_that_of_some(monkeypatch):
     monkeypatch.setattr(batches, "ENERGY_SAMPLES", 8)
     data = from_images(IMAGES)
     pattern = Pattern((20, 18), (0, 1))
-    some = Samples(from_images(IMAGES[::3]), torch.device("cpu")).mean_energy(pattern)
-    assert torch.equal(Samples(data, torch.device("cpu")).mean_energy(pattern), some)
+    some = SpectraSet(from_images(IMAGES[::3]), torch.device("cpu")).mean_energy(pattern)
+    assert torch.equal(SpectraSet(data, torch.device("cpu")).mean_energy(pattern), some)
 
 
 # The cache

@@ -5,7 +5,7 @@ import torch
 
 from promask.data.sample_sets import ArraySet
 from promask.operators.fourier import space_axes, to_image
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.sampling.pattern import Pattern
 from promask.types import SampleSet
 
@@ -23,7 +23,7 @@ def smooth_images(count=3, channels=1, size=(16, 12), seed=0, phase=True, dtype=
 
 
 def samples_of(images):
-    return Samples(ArraySet(images, "test"), torch.device("cpu"))
+    return SpectraSet(ArraySet(images, "test"), torch.device("cpu"))
 
 
 def assert_global_random_state_is_untouched(action):

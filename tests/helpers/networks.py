@@ -7,7 +7,7 @@ from torch import nn
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.learning.selection import MOST_JUDGED, mean_loss, reference_masks
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 
 FEW = {"steps": 2, "batch_size": 4}
 GRADIENTS = {
@@ -56,7 +56,9 @@ class Judging:
 
     def __init__(self, data, task, pattern):
         self.task, self.pattern = task, pattern
-        self.learned_from, self.judges = (Samples(each, torch.device("cpu"), task.label) for each in split(data))
+        self.learned_from, self.judges = (
+            SpectraSet(each, torch.device("cpu"), task.label) for each in split(data)
+        )
 
     def loss(self, units):
         return mean_loss(units, self.judges, self.pattern, self.task, MOST_JUDGED)

@@ -10,10 +10,10 @@ from scipy.stats import spearmanr
 from helpers import coil_maps, seeded, smooth_images
 from promask.data.builtin.cardiac import cardiac
 from promask.data.simulate import simulated_maps
-from promask.learners.exchange import insert
+from promask.learners.exchange import loss_and_insertions
 from promask.losses import make_loss
 from promask.operators.fourier import fft_order, spectrum
-from promask.problem.objective import backpropagate
+from promask.problem.objective import loss_and_slopes
 from promask.recon.cg_sense import CgSense
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, Sense
@@ -194,7 +194,7 @@ def test_units_that_know_their_neighbours_keep_their_distance():
     assert (lost == 0).any()
 
 
-# Worths by `insert`
+# Worths by `loss_and_insertions`
 
 
 def masks_of(pattern, count, share=0.4, seed=2):
@@ -236,7 +236,7 @@ PATTERNS = {"1d": Pattern((12, 10), (1,)), "rows": Pattern((12, 10), (0,)), "2d"
 def test_worths_are_exact_where_units_add_up(pattern, channels):
     """Zero-filled images, and the squared error of complex numbers."""
     batch, task, masks = batch_of(3, channels=channels), make_loss("complex-mse"), masks_of(pattern, 3)
-    result = insert(masks, batch, pattern, task, ZERO_FILLED)
+    result = loss_and_insertions(masks, batch, pattern, task, ZERO_FILLED)
     before, changes = true_changes(masks, batch, pattern, task, ZERO_FILLED)
     torch.testing.assert_close(result.loss, before.sum())
     torch.testing.assert_close(result.gradients * (1 - masks), changes, atol=1e-14, rtol=1e-9)
@@ -249,7 +249,7 @@ def hearts_seen_by_coils(size):
     return Batch(spectrum(maps * images, AXES), images, maps=maps)
 
 
-def worths_and_changes(free, recon, loss, differentiate=insert, seed=1):
+def worths_and_changes(free, recon, loss, differentiate=loss_and_insertions, seed=1):
     """The means over some images, for the missing units of one mask, whose density falls with the distance."""
     size = 32 if len(free) == 1 else 16
     pattern, batch, task = Pattern((size, size), free), hearts_seen_by_coils(size), make_loss(loss)
@@ -289,7 +289,7 @@ def test_worths_are_in_the_order_of_the_true_ones(free, loss, masks, recon, leas
 def test_worths_have_the_size_of_the_true_ones_where_a_reconstruction_fills_in():
     """The derivative at a weight of 0 is that of a sample which is hardly trusted, and many times as large."""
     worths, changes = worths_and_changes((1,), CgSense(), "mse")
-    derivatives, _ = worths_and_changes((1,), CgSense(), "mse", backpropagate)
+    derivatives, _ = worths_and_changes((1,), CgSense(), "mse", loss_and_slopes)
     assert 0.05 < worths.sum() / changes.sum() < 2
     assert derivatives.sum() / changes.sum() > 10
 
@@ -304,10 +304,12 @@ def test_the_gradients_to_a_network_are_those_of_backpropagation(coils, consiste
     recon, weights = Network(module, consistent), list(module.parameters())
     pattern, batch = PATTERNS["1d"], batch_of(3, coils)
     masks, task = masks_of(pattern, 3), make_loss("mse")
-    one, other = (each(masks, batch, pattern, task, recon, weights) for each in (insert, backpropagate))
+    one, other = (
+        each(masks, batch, pattern, task, recon, weights) for each in (loss_and_insertions, loss_and_slopes)
+    )
     torch.testing.assert_close(one.loss, other.loss)
-    for left, right in zip(one.of_weights, other.of_weights, strict=True):
+    for left, right in zip(one.weight_gradients, other.weight_gradients, strict=True):
         assert right.abs().max() > 0
         torch.testing.assert_close(left, right)
-    assert insert(masks, batch, pattern, task, recon).of_weights == []
+    assert loss_and_insertions(masks, batch, pattern, task, recon).weight_gradients == []
     assert all(weight.grad is None for weight in weights)

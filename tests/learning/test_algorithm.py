@@ -19,7 +19,7 @@ from promask.learning.config import Config
 from promask.losses.image import LOSSES, ImageLoss
 from promask.operators.fourier import centred, fft_order, from_spectrum, spectrum, to_kspace
 from promask.problem.batches import index_batches
-from promask.problem.objective import backpropagate
+from promask.problem.objective import loss_and_slopes
 from promask.sampling.pattern import Pattern
 from promask.sampling.straight_through import generator, logistic_noise
 
@@ -106,9 +106,9 @@ def test_the_mask_gradient_is_that_of_finite_differences(name, free):
     masks = 0.2 + 0.6 * torch.rand((2, *pattern.unit_shape), generator=seeded(), dtype=torch.float64)
 
     def loss(values):
-        return float(backpropagate(values, batch, pattern, task).loss)
+        return float(loss_and_slopes(values, batch, pattern, task).loss)
 
-    gradient = backpropagate(masks, batch, pattern, task).gradients
+    gradient = loss_and_slopes(masks, batch, pattern, task).gradients
     for index in [(0, 0), (1, 3), (0, 5)]:
         place = index[:1] + (index[1],) * len(free)
         step = torch.zeros_like(masks)

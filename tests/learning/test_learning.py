@@ -19,8 +19,8 @@ from promask.learning.config import Config
 from promask.learning.run import Run
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import centred, fft_order, to_image, to_kspace
-from promask.problem.batches import Samples, index_batches
-from promask.problem.objective import backpropagate
+from promask.problem.batches import SpectraSet, index_batches
+from promask.problem.objective import loss_and_slopes
 from promask.problem.problem import starting_probabilities
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry
@@ -346,9 +346,9 @@ def test_only_the_middle_of_the_image_is_judged():
     low, high = target.min((1, 2), keepdims=True), target.max((1, 2), keepdims=True)
     error = np.clip((images[:, 3:13, 3:11] - low) / (high - low), 0, 1) - (target - low) / (high - low)
     np.testing.assert_allclose(evaluate(mask, data).psnr, -10 * np.log10((error**2).mean((1, 2))), rtol=1e-4)
-    (batch,) = Samples(data, torch.device("cpu")).pieces(torch.arange(6))
+    (batch,) = SpectraSet(data, torch.device("cpu")).pieces(torch.arange(6))
     units = fft_order(mask, 2).float().expand(6, 16, 14)
-    loss = backpropagate(units, batch, Pattern((16, 14), (0, 1)), ImageLoss("mse")).loss / 6
+    loss = loss_and_slopes(units, batch, Pattern((16, 14), (0, 1)), ImageLoss("mse")).loss / 6
     by_hand = ((images[:, 3:13, 3:11] - target) ** 2).mean()
     assert float(loss) == pytest.approx(by_hand, rel=1e-4)
 
@@ -373,7 +373,7 @@ def test_the_record_tells_how_data_were_read():
 
 
 def test_no_thread_outlives_an_interrupted_run(monkeypatch):
-    monkeypatch.setattr(Samples.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(SpectraSet.__init__, "__defaults__", (0,))
     before = threading.active_count()
 
     def interrupt(progress):

@@ -18,7 +18,7 @@ from promask.data.sensitivities import espirit_maps
 from promask.data.sources import load
 from promask.evaluation.evaluate import reconstruct
 from promask.learners import exchange, gradient
-from promask.learners.exchange import insert
+from promask.learners.exchange import loss_and_insertions
 from promask.operators.fourier import to_image
 from promask.recon.base import Reconstruction
 from promask.recon.cg_sense import CgSense
@@ -182,15 +182,15 @@ def test_every_reconstruction_is_learned_for(small, recon, pattern, quick):
 @pytest.mark.parametrize(
     ("settings", "by"),
     [
-        ({}, "insert"),
-        ({"preset": "paper", "members": 1, "samples": 2}, "backpropagate"),
-        ({"learner": "gumbel-adam"}, "backpropagate"),
-        ({"learner": "best-response"}, "backpropagate"),
+        ({}, "loss_and_insertions"),
+        ({"preset": "paper", "members": 1, "samples": 2}, "loss_and_slopes"),
+        ({"learner": "gumbel-adam"}, "loss_and_slopes"),
+        ({"learner": "best-response"}, "loss_and_slopes"),
     ],
 )
 def test_worths_or_exact_gradients_by_the_learner(small, monkeypatch, settings, by, quick):
     called = []
-    for name, module in (("insert", exchange), ("backpropagate", gradient)):
+    for name, module in (("loss_and_insertions", exchange), ("loss_and_slopes", gradient)):
         make = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, name=name, make=make: (called.append(name), make(*a))[1])
     run = learn(small, 4, recon="cg-sense", **settings | FEW)
@@ -461,9 +461,9 @@ def test_a_network_of_the_loop_is_given_to_insert(small, monkeypatch, quick):
 
     def spied(masks, batch, pattern, task, recon, weights):
         seen.append((recon.module, list(weights)))
-        return insert(masks, batch, pattern, task, recon, weights)
+        return loss_and_insertions(masks, batch, pattern, task, recon, weights)
 
-    monkeypatch.setattr(exchange, "insert", spied)
+    monkeypatch.setattr(exchange, "loss_and_insertions", spied)
     module = blur()
     learn(small, 4, recon=Network(module), finetune=True, **FEW)
     for used, weights in seen:

@@ -21,7 +21,7 @@ from promask.learning.selection import reference_masks
 from promask.losses import make_loss
 from promask.losses.segmentation import Segmentation
 from promask.operators.fourier import spectrum
-from promask.problem.objective import backpropagate
+from promask.problem.objective import loss_and_slopes
 from promask.sampling.pattern import Pattern
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import Architecture, SegmentationNetwork
@@ -227,9 +227,9 @@ def test_gradients_are_those_of_finite_differences(pattern):
     task = make_loss("0.7*segmentation + 0.3*mse", Segmentation(network))
 
     def loss(values):
-        return float(backpropagate(values, batch, pattern, task).loss)
+        return float(loss_and_slopes(values, batch, pattern, task).loss)
 
-    found = backpropagate(masks, batch, pattern, task).gradients
+    found = loss_and_slopes(masks, batch, pattern, task).gradients
     width, expected = 1e-6, torch.zeros_like(masks)
     for place in range(masks.numel()):
         moved = torch.zeros_like(masks)

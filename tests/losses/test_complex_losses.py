@@ -17,7 +17,7 @@ from promask.losses.base import needs_phase
 from promask.losses.image import COMPLEX_LOSSES, LOSSES, ImageLoss
 from promask.losses.segmentation import Segmentation
 from promask.operators.fourier import spectrum
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.recon.zero_filled import ZERO_FILLED, Sense
 from promask.types import Batch
 
@@ -138,11 +138,11 @@ def test_tasks_that_say_nothing_of_the_phase_need_none():
 )
 def test_targets_have_a_phase_if_it_is_asked_for(loss, phase):
     images = smooth_images(3, 1, (12, 10))
-    samples = Samples.of_task(ArraySet(images, "test"), CPU, make_loss(loss), ZERO_FILLED)
+    samples = SpectraSet.for_loss(ArraySet(images, "test"), CPU, make_loss(loss), ZERO_FILLED)
     (batch,) = samples.pieces(torch.arange(3))
     assert torch.equal(batch.targets, images if phase else images.abs())
     coils = load(cardiac(subjects=2, slices=1, size=16).image, Reading(coils=3))
-    (batch,) = Samples.of_task(coils, CPU, make_loss(loss), Sense()).pieces(torch.arange(2))
+    (batch,) = SpectraSet.for_loss(coils, CPU, make_loss(loss), Sense()).pieces(torch.arange(2))
     expected = (coils[1].maps.conj() * coils[1].image).sum(0)
     torch.testing.assert_close(batch.targets[1, 0], expected if phase else expected.abs())
 

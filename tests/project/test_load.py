@@ -29,7 +29,7 @@ from promask.evaluation.evaluate import evaluate
 from promask.learners import LEARNERS
 from promask.learning.hooks import Progress
 from promask.problem import batches
-from promask.problem.batches import AHEAD, Samples
+from promask.problem.batches import PREFETCHED, SpectraSet
 from promask.report.comparison import compare
 from promask.types import Sample
 
@@ -77,15 +77,15 @@ def test_few_of_many_images_are_there_at_once(streamed, monkeypatch):
 
     monkeypatch.setattr(batches, "collate", noted)
     data = Counted(320)
-    samples = Samples(load(data), torch.device("cpu"))
+    samples = SpectraSet(load(data), torch.device("cpu"))
     data.asked.clear()
     stream = samples.batches(16, 1, seeded())
     for _ in range(2 * 20):
         for piece in next(stream):
             assert len(piece.batch.targets) == 16
     stream.close()
-    assert max(most) <= AHEAD + 3
-    assert len(data.asked) <= 2 * 320 + (AHEAD + 2) * 16
+    assert max(most) <= PREFETCHED + 3
+    assert len(data.asked) <= 2 * 320 + (PREFETCHED + 2) * 16
     for start in (0, 320):
         assert sorted(data.asked[start : start + 320]) == list(range(320))
 

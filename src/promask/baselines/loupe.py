@@ -16,7 +16,7 @@ from promask.data.file_set import prepare
 from promask.errors import InputError
 from promask.losses.image import LOSSES, ImageLoss
 from promask.operators.fourier import centred, fft_order, magnitude
-from promask.problem.batches import Samples, index_batches
+from promask.problem.batches import SpectraSet, index_batches
 from promask.recon.zero_filled import zero_filled
 from promask.sampling.pattern import Pattern
 from promask.segmentation.network import pad_to_multiple
@@ -66,7 +66,7 @@ def loupe(problem: BaselineProblem) -> UnitMask:
         )
     probabilities = Probabilities(problem)
     if 0 < probabilities.share < 1:
-        samples = Samples(prepare(problem.data), torch.device("cpu"))
+        samples = SpectraSet(prepare(problem.data), torch.device("cpu"))
         train(probabilities, samples, problem, problem.task)
     return problem.best(centred(probabilities().detach(), len(problem.pattern.free)))
 
@@ -107,7 +107,7 @@ def draw_relaxed(probabilities: Units, count: int, generator: torch.Generator) -
 
 
 def train(
-    probabilities: Probabilities, samples: Samples, problem: BaselineProblem, task: ImageLoss
+    probabilities: Probabilities, samples: SpectraSet, problem: BaselineProblem, task: ImageLoss
 ) -> list[float]:
     """Adapt the probabilities and a network to the data; the losses of all steps."""
     pattern, generator = problem.pattern, problem.generator()
@@ -139,7 +139,7 @@ def _loss(
     return task.loss(batch.geometry.crop(images), batch.targets / scale)
 
 
-def _largest_value(samples: Samples) -> float:
+def _largest_value(samples: SpectraSet) -> float:
     """In some of the samples, at equal distances."""
     count = min(len(samples), SCALE_SAMPLES)
     return max(float(samples.data[index * len(samples) // count].image.abs().max()) for index in range(count))

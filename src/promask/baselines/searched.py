@@ -15,8 +15,8 @@ from promask.data.file_set import prepare
 from promask.data.sample_sets import Subset
 from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
-from promask.problem.batches import Samples
-from promask.problem.objective import backpropagate
+from promask.problem.batches import SpectraSet
+from promask.problem.objective import loss_and_slopes
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask, Units
 
@@ -46,7 +46,7 @@ SWEEPS = 64
 class MaskLoss:
     """The mean loss of some samples when all are reconstructed with the same mask."""
 
-    samples: Samples
+    samples: SpectraSet
     pattern: Pattern
     task: Loss
 
@@ -57,7 +57,7 @@ class MaskLoss:
         affordable = most * REFERENCE_SIZE // math.prod(data.shape)
         count = min(len(data), most, max(FEWEST_IMAGES, affordable))
         chosen = Subset(data, [index * len(data) // count for index in range(count)])
-        samples = Samples.of_task(chosen, torch.device("cpu"), problem.task, problem.recon)
+        samples = SpectraSet.for_loss(chosen, torch.device("cpu"), problem.task, problem.recon)
         return MaskLoss(samples, problem.pattern, problem.task)
 
     def __call__(self, units: UnitMask) -> tuple[float, Units]:
@@ -66,7 +66,7 @@ class MaskLoss:
         loss, gradient = torch.zeros((), dtype=mask.dtype), torch.zeros_like(mask)
         for piece in self.samples.pieces(torch.arange(len(self.samples))):
             masks = mask.expand(len(piece.targets), *mask.shape)
-            result = backpropagate(masks, piece, self.pattern, self.task, self.samples.recon)
+            result = loss_and_slopes(masks, piece, self.pattern, self.task, self.samples.recon)
             loss += result.loss
             gradient += result.gradients.sum(0)
         return float(loss / len(self.samples)), centred(gradient, units.ndim) / len(self.samples)

@@ -19,7 +19,7 @@ from promask.learners.gradient import Evidence, GradientLearner
 from promask.losses.base import Loss
 from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
 from promask.operators.fourier import fft_order
-from promask.problem.objective import Backpropagated, Differentiate, backpropagate
+from promask.problem.objective import Differentiate, LossAndSlopes, loss_and_slopes
 from promask.problem.problem import Problem
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED
@@ -37,14 +37,14 @@ ELIGIBLE = 0.34
 """The share of the candidates that may come in a step: not all of a gap that one of them would fill."""
 
 
-def insert(
+def loss_and_insertions(
     masks: UnitDraws,
     batch: Batch,
     pattern: Pattern,
     task: Loss,
     recon: Reconstruction = ZERO_FILLED,
     weights: Sequence[Tensor] = (),
-) -> Backpropagated:
+) -> LossAndSlopes:
     """Reconstruct as above, and estimate how the loss would change if missing units were put into the image.
 
     An iterative reconstruction trusts an acquired sample entirely, and its derivative at a weight of 0 says
@@ -57,15 +57,15 @@ def insert(
         made = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
     combined = batch.maps is None and made.shape[1] != batch.spectra.shape[1]
     if combined or not made.is_complex():  # in a way that has no way back
-        return backpropagate(masks, batch, pattern, task, recon, weights)
+        return loss_and_slopes(masks, batch, pattern, task, recon, weights)
     images = made.detach().requires_grad_()
     loss = task(batch.geometry.crop(images), batch) * len(masks)
-    of_images, *of_weights = torch.autograd.grad(
+    of_images, *weight_gradients = torch.autograd.grad(
         loss, (images, *weights), allow_unused=True, materialize_grads=True
     )
     if weights:
         through = torch.autograd.grad(made, tuple(weights), of_images, allow_unused=True, materialize_grads=True)
-        of_weights = [direct + indirect for direct, indirect in zip(of_weights, through, strict=True)]
+        weight_gradients = [direct + indirect for direct, indirect in zip(weight_gradients, through, strict=True)]
     with torch.no_grad():
         kspace, _, axes = to_hybrid_space(batch.spectra, on_grid)
         encoding = Encoding(batch.maps, axes)
@@ -81,7 +81,7 @@ def insert(
             needed
         )
         worth = slopes + curvature.clamp_min(0) / 2 * energies
-    return Backpropagated(loss.detach(), worth, of_weights)
+    return LossAndSlopes(loss.detach(), worth, weight_gradients)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class Exchange(GradientLearner):
     @property
     def differentiate(self) -> Differentiate:
         """What is asked of each mask: its loss, and what would come of inserting missing units."""
-        return insert
+        return loss_and_insertions
 
     def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
         """What missing units are worth."""

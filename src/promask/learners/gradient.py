@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import torch
 
 from promask.learners.base import State
-from promask.problem.batches import Piece
+from promask.problem.batches import MicroBatch
 from promask.problem.microbatches import MicroBatches, explaining_memory, not_finite
-from promask.problem.objective import Differentiate, backpropagate
+from promask.problem.objective import Differentiate, loss_and_slopes
 from promask.problem.problem import Problem
 from promask.sampling import schedules
 from promask.sampling.projection import constrain
@@ -88,7 +88,7 @@ class GradientLearner:
     @property
     def differentiate(self) -> Differentiate:
         """What is asked of each mask: its loss and dL/dm."""
-        return backpropagate
+        return loss_and_slopes
 
     def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
         """What gathers the evidence of one member."""
@@ -102,12 +102,14 @@ class GradientLearner:
 
     def batches(
         self, problem: Problem, state: GradientState, member: int
-    ) -> Generator[Iterator[Piece], None, None]:
+    ) -> Generator[Iterator[MicroBatch], None, None]:
         """Random batches without replacement, in which each image comes `samples` times."""
         order = problem.random("batches", member)
         return problem.images.batches(self.batch_size, self.samples, order, state.step)
 
-    def step(self, problem: Problem, state: GradientState, batch: Iterator[Piece]) -> tuple[GradientState, float]:
+    def step(
+        self, problem: Problem, state: GradientState, batch: Iterator[MicroBatch]
+    ) -> tuple[GradientState, float]:
         """Draw masks and gather evidence for each part of the batch, sum it over processes, propose, project."""
         step, evidence, finetuning = state.step + 1, state.evidence, problem.finetuning
         state.temperature = evidence.begin(state.theta, step)
@@ -123,7 +125,7 @@ class GradientLearner:
                     drawn = slice(piece.rows.start + rows.start, piece.rows.start + rows.stop)
                     evidence.observe(masks[drawn], result.gradients, part.spectra, drawn)
                     if finetuning is not None:
-                        finetuning.observe(result.of_weights)
+                        finetuning.observe(result.weight_gradients)
                     total += result.loss
         problem.group.sum(total, *evidence.sums, *(() if finetuning is None else finetuning.gradients))
         count = self.batch_size * self.samples

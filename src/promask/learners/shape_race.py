@@ -22,7 +22,7 @@ from torch import Tensor
 from promask.learners.base import Description, State
 from promask.operators.fourier import fft_order
 from promask.problem.microbatches import not_finite
-from promask.problem.objective import backpropagate
+from promask.problem.objective import loss_and_slopes
 from promask.problem.problem import Problem
 from promask.recon.base import reconstruct_spectra
 from promask.sampling.pattern import Pattern
@@ -164,8 +164,8 @@ def _finetune(problem: Problem, mask: Units, images: Tensor) -> None:
     assert finetuning is not None
     for piece in problem.images.pieces(images):
         draws = mask.expand(len(piece.targets), *mask.shape)
-        found = backpropagate(draws, piece, problem.pattern, problem.loss, problem.recon, finetuning.weights)
-        finetuning.observe(found.of_weights)
+        found = loss_and_slopes(draws, piece, problem.pattern, problem.loss, problem.recon, finetuning.weights)
+        finetuning.observe(found.weight_gradients)
         finetuning.step(len(piece.targets))
 
 

@@ -21,7 +21,7 @@ from promask.losses import find_segmentation
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import centred, fft_order
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.problem.problem import STARTS, Problem, starting_probabilities
 from promask.recon.base import reconstruct_spectra
 from promask.recon.zero_filled import ZeroFilled
@@ -52,7 +52,12 @@ class Selected:
 
 
 def select(
-    given: Problem, trained: Problem, validation: Samples, ensemble: Ensemble, about: Description, config: Config
+    given: Problem,
+    trained: Problem,
+    validation: SpectraSet,
+    ensemble: Ensemble,
+    about: Description,
+    config: Config,
 ) -> Selected:
     """Compare what was learned with reference masks, and keep the best.
 
@@ -99,7 +104,7 @@ def select(
     return replace(selected, distribution=certain, variance=torch.zeros_like(selected.variance), reference=name)
 
 
-def reference_masks(samples: Samples, pattern: Pattern, budget: int, centre: int) -> dict[str, UnitMask]:
+def reference_masks(samples: SpectraSet, pattern: Pattern, budget: int, centre: int) -> dict[str, UnitMask]:
     """The units of most energy, and the innermost ones; each has the calibration region of width `centre`."""
     energy = centred(samples.mean_energy(pattern), len(pattern.free)).cpu()
     values: Mapping[str, Units | UnitMask] = {"energy": energy, "centre": pattern.innermost(budget)}
@@ -112,7 +117,9 @@ def best_units(values: Units | UnitMask, pattern: Pattern, budget: int, centre: 
 
 
 @torch.no_grad()
-def mean_loss(units: UnitMask, samples: Samples, pattern: Pattern, loss: Loss, most: int = MOST_IMAGES) -> float:
+def mean_loss(
+    units: UnitMask, samples: SpectraSet, pattern: Pattern, loss: Loss, most: int = MOST_IMAGES
+) -> float:
     """The mean loss of some of the samples, at equal distances, reconstructed with the same units, centred."""
     mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
     chosen = samples.some(most)
@@ -137,7 +144,7 @@ def _other_learned_masks(problem: Problem, config: Config) -> dict[str, UnitMask
     return masks
 
 
-def _mask_for_images(problem: Problem, samples: Samples, config: Config) -> UnitMask:
+def _mask_for_images(problem: Problem, samples: SpectraSet, config: Config) -> UnitMask:
     """The mask that is learned for the squared error of the image itself, with the usual settings."""
     start = starting_probabilities("energy", samples, problem.pattern)
     for_images = replace(problem, images=samples, loss=ImageLoss("mse"), start=start, finetuning=None)

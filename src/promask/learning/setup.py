@@ -16,7 +16,7 @@ from promask.learning.config import Config
 from promask.learning.hooks import EarlyStopping
 from promask.losses import find_segmentation
 from promask.losses.base import Loss
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.problem.parallel import ALONE, Group, own_device
 from promask.problem.problem import STARTS, Problem, starting_probabilities
 from promask.recon.base import Reconstruction
@@ -24,7 +24,7 @@ from promask.sampling.pattern import Pattern
 from promask.types import SampleSet
 
 FEWEST_TO_SPLIT = 4
-"""Samples, below which all of them are learned from and validate."""
+"""SpectraSet, below which all of them are learned from and validate."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Prepared:
     """With how the data were read."""
     problem: Problem
     learner: Learner
-    validation: Samples
+    validation: SpectraSet
     """The images that decide what is kept: those that are learned from, or, where a network judges, others."""
 
     @property
@@ -79,8 +79,8 @@ class Setup:
         if segmentation is not None:
             segmentation.check(chosen, reconstructed_channels(chosen, recon))
         learning, others = _split(chosen, loss)
-        samples = Samples.of_task(learning, device, loss, recon, group)
-        validation = samples if others is None else Samples.of_task(others, device, loss, recon, group)
+        samples = SpectraSet.for_loss(learning, device, loss, recon, group)
+        validation = samples if others is None else SpectraSet.for_loss(others, device, loss, recon, group)
         problem = state_problem(samples, pattern, loss, config, self.init)
         return Prepared(whole, chosen, part, config, problem, self.learner, validation)
 
@@ -96,7 +96,7 @@ class Setup:
         )
 
 
-def state_problem(samples: Samples, pattern: Pattern, loss: Loss, config: Config, init: Any = None) -> Problem:
+def state_problem(samples: SpectraSet, pattern: Pattern, loss: Loss, config: Config, init: Any = None) -> Problem:
     """The problem of settings, with their start or a given one."""
     start = starting_probabilities(config.init if init is None else init, samples, pattern)
     budget = pattern.budget(config.acceleration)

@@ -1,7 +1,4 @@
-"""Reading ahead: what an iterator gives is made by a thread while the caller works on what came before.
-
-Batches of a data set, drawn without replacement: from memory, or read ahead from disk.
-"""
+"""Batches of images, drawn without replacement: from memory, or prefetched from disk by a thread."""
 
 import copy
 import math
@@ -28,16 +25,16 @@ from promask.types import Batch, Label, Maps, Sample, SampleSet, Units
 
 Item = TypeVar("Item")
 
-PATIENCE = 0.1
+POLL_SECONDS = 0.1
 """Seconds after which a thread that cannot hand over looks whether anyone still wants what it made."""
 
 
-def ahead(
+def prefetch(
     items: Iterator[Item], depth: int, waited: Callable[[float], None] = lambda seconds: None
 ) -> Generator[Item, None, None]:
     """The same items, up to `depth` of them made in advance; `waited` is told how long each was waited for.
 
-    >>> list(ahead(iter([1, 2, 3]), depth=2))
+    >>> list(prefetch(iter([1, 2, 3]), depth=2))
     [1, 2, 3]
 
     What goes wrong in the thread is raised here. The thread ends with the items, or when the result is closed.
@@ -50,7 +47,7 @@ def ahead(
         handed_over = False
         while not (handed_over or closed.is_set()):
             with suppress(queue.Full):
-                made.put(what, timeout=PATIENCE)
+                made.put(what, timeout=POLL_SECONDS)
                 handed_over = True
 
     def make() -> None:
@@ -85,8 +82,8 @@ PIECE = 2**19
 """Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
 MEMORY = 4 * 2**30
 """Bytes of spectra and targets that are kept; a larger data set is read again for every batch."""
-AHEAD = 4
-"""Pieces that are read while one is worked on."""
+PREFETCHED = 4
+"""Micro-batches that are read while one is worked on."""
 ENERGY_SAMPLES = 2000
 """The mean energy is that of all samples, or of this many of them at equal distances."""
 
@@ -96,7 +93,7 @@ LabelOf = Callable[[Sample], Label]
 
 
 @dataclass(frozen=True)
-class Piece:
+class MicroBatch:
     """A part of a batch: for how many images masks are drawn, and those of them that fall to this process."""
 
     count: int
@@ -105,10 +102,10 @@ class Piece:
     """The images in these rows; None if there are none."""
 
 
-BatchStream = Generator[Iterator[Piece], None, None]
+BatchStream = Generator[Iterator[MicroBatch], None, None]
 
 
-class Samples:
+class SpectraSet:
     """A data set made ready for the loop: spectra in FFT order and targets, on one device.
 
     Targets are magnitudes, or, with `phase`, complex numbers. Of a group of processes, each keeps all samples that
@@ -140,24 +137,24 @@ class Samples:
         self.kept = self._read_all() if fits else None
 
     @staticmethod
-    def of_task(
+    def for_loss(
         data: SampleSet, device: torch.device, task: Loss, recon: Reconstruction, group: Group = ALONE
-    ) -> "Samples":
+    ) -> "SpectraSet":
         """With what a task needs to know of them."""
         label_of = task.label if task.needs_labels else None
-        return Samples(data, device, label_of, recon=recon, phase=needs_phase(task), group=group)
+        return SpectraSet(data, device, label_of, recon=recon, phase=needs_phase(task), group=group)
 
-    def with_recon(self, recon: Reconstruction) -> "Samples":
+    def with_recon(self, recon: Reconstruction) -> "SpectraSet":
         """The same samples for another reconstruction."""
         if recon is self.recon:
             return self
         if type(recon) is not type(self.recon):
-            return Samples(self.data, self.device, self.label_of, self.memory, recon, self.phase, self.group)
+            return SpectraSet(self.data, self.device, self.label_of, self.memory, recon, self.phase, self.group)
         other = copy.copy(self)  # with other settings, it has the same aim
         other.recon = recon
         return other
 
-    def alone(self) -> "Samples":
+    def alone(self) -> "SpectraSet":
         """The same samples for a process that works on all of them by itself."""
         other = copy.copy(self)
         other.group = ALONE
@@ -199,7 +196,7 @@ class Samples:
 
         with closing(self._stream(wanted())) as stream:
             while True:
-                yield (Piece(count, rows, next(stream) if _any(rows) else None) for count, rows in plan)
+                yield (MicroBatch(count, rows, next(stream) if _any(rows) else None) for count, rows in plan)
 
     def mean_energy(self, pattern: Pattern) -> Units:
         """The mean over the data of the energy of each unit, in FFT order."""
@@ -223,7 +220,7 @@ class Samples:
                 yield replace(_select(self.kept, piece.to(self.device)), indices=piece)
             return
         reading = ((piece, *self._read(piece)) for piece in pieces)
-        with closing(ahead(reading, AHEAD, self._note_waiting)) as read:
+        with closing(prefetch(reading, PREFETCHED, self._note_waiting)) as read:
             for piece, found, labels, repeats in read:
                 batch = self._transformed(found, labels)
                 batch = batch if repeats is None else _select(batch, repeats.to(self.device))

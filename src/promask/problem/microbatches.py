@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from promask.errors import InputWarning, count
-from promask.problem.batches import Samples
-from promask.problem.objective import Backpropagated, Differentiate
+from promask.problem.batches import SpectraSet
+from promask.problem.objective import Differentiate, LossAndSlopes
 from promask.problem.problem import Problem
 from promask.types import Batch, Scalar, UnitDraws
 
@@ -37,7 +37,7 @@ class MicroBatches:
     halved: list[tuple[int, int]]
     """Steps in which memory ran out, and how many images were worked on at a time from then on; added to here."""
 
-    def __call__(self, masks: UnitDraws, batch: Batch, step: int) -> Iterator[tuple[slice, Batch, Backpropagated]]:
+    def __call__(self, masks: UnitDraws, batch: Batch, step: int) -> Iterator[tuple[slice, Batch, LossAndSlopes]]:
         """The rows of each micro-batch, its images, and the loss with its derivatives."""
         done = 0
         while done < len(masks):
@@ -62,7 +62,7 @@ class MicroBatches:
             yield rows, part, result
             done = rows.stop
 
-    def _differentiate(self, masks: UnitDraws, batch: Batch) -> Backpropagated:
+    def _differentiate(self, masks: UnitDraws, batch: Batch) -> LossAndSlopes:
         problem = self.problem
         weights = () if problem.finetuning is None else problem.finetuning.weights
         return self.differentiate(masks, batch, problem.pattern, problem.loss, problem.recon, weights)
@@ -100,7 +100,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in OUT_OF_MEMORY)
 
 
-def not_finite(loss: float, step: int, places: Sequence[int], samples: Samples) -> str:
+def not_finite(loss: float, step: int, places: Sequence[int], samples: SpectraSet) -> str:
     """The sentence for a loss that is not finite at a step, with the names of the images in these places."""
     each = list(dict.fromkeys(places))
     names = ", ".join(samples.data[place].name for place in each[:MOST_NAMED])

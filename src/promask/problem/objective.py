@@ -20,34 +20,34 @@ from promask.types import Batch, Scalar, UnitDraws, restore_tensor
 
 
 @dataclass(frozen=True)
-class Backpropagated:
+class LossAndSlopes:
     """The sum of the losses of the reconstructions, and its derivatives."""
 
     loss: Scalar
     gradients: UnitDraws
     """dL/dm, or L(m = 1) - L(m = 0) where m = 0, for the loss of each reconstruction."""
-    of_weights: Sequence[Tensor] = ()
+    weight_gradients: Sequence[Tensor] = ()
     """With respect to the weights of a network that is trained on."""
 
 
-Differentiate = Callable[[UnitDraws, Batch, Pattern, Loss, Reconstruction, Sequence[Tensor]], Backpropagated]
+Differentiate = Callable[[UnitDraws, Batch, Pattern, Loss, Reconstruction, Sequence[Tensor]], LossAndSlopes]
 
 
-def backpropagate(
+def loss_and_slopes(
     masks: UnitDraws,
     batch: Batch,
     pattern: Pattern,
     task: Loss,
     recon: Reconstruction = ZERO_FILLED,
     weights: Sequence[Tensor] = (),
-) -> Backpropagated:
+) -> LossAndSlopes:
     """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, a mean."""
     masks = masks.detach().requires_grad_()
     on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
     images = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
     loss = task(batch.geometry.crop(images), batch) * len(masks)
-    gradients, *of_weights = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
-    return Backpropagated(loss.detach(), gradients, of_weights)
+    gradients, *weight_gradients = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
+    return LossAndSlopes(loss.detach(), gradients, weight_gradients)
 
 
 class Finetuning:

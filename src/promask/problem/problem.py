@@ -12,7 +12,7 @@ from promask.data.atomic import read_array
 from promask.errors import InputError
 from promask.losses.base import Loss
 from promask.operators.fourier import fft_order
-from promask.problem.batches import Samples
+from promask.problem.batches import SpectraSet
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import Group
 from promask.recon.base import Reconstruction
@@ -42,7 +42,7 @@ class Problem:
     All arrays are in FFT order, on the device of the images.
     """
 
-    images: Samples
+    images: SpectraSet
     pattern: Pattern
     budget: int
     """How many units may be acquired."""
@@ -96,7 +96,7 @@ class Problem:
         return fft_order(units, len(self.pattern.free)).to(self.images.device)
 
 
-def starting_probabilities(init: Any, samples: Samples, pattern: Pattern) -> Start:
+def starting_probabilities(init: Any, samples: SpectraSet, pattern: Pattern) -> Start:
     """How members start.
 
     Args:
