@@ -5,7 +5,7 @@ import itertools
 import platform
 import statistics
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -175,41 +175,42 @@ def _setup(
     """What was asked, as objects and settings; and the network as it was given."""
     settings = in_present_names(settings)
     refuse_unknown(settings)
-    learner = settings.pop("learner", None) if learner is None else learner
     if isinstance(acceleration, Config):
         if settings:
             raise InputError(f"The settings are in the Config: give `{next(iter(settings))}` there.")
-        settings = {field.name: getattr(acceleration, field.name) for field in fields(Config)}
-        acceleration, network = settings.pop("acceleration"), network or settings.pop("network")
-        learner, recon = learner or settings.pop("learner"), recon or settings.pop("recon")
-        init, task = init if init is not None else settings.pop("init"), task or settings.pop("task")
-        loss = loss or (settings["loss"] if isinstance(task, str) else None)
-        settings = {name: value for name, value in settings.items() if name not in _NAMED}
+        config, acceleration = acceleration, acceleration.acceleration
+        settings = {name: getattr(config, name) for name in Settings.__annotations__}
+        learner, recon, network = learner or config.learner, recon or config.recon, network or config.network
+        init, task = config.init if init is None else init, task or config.task
+        loss = loss or (config.loss if isinstance(task, str) else None)
+    learner, recon = learner or settings.pop("learner", None), recon or "zero-filled"
+    objective = _loss(loss, network, task)
     if isinstance(task, str):
         settings["task"] = task
-    objective = _loss(loss, network, task)
     if init is not None:
         settings["init"] = str(init) if isinstance(init, str | Path) else "given"
     if network is not None or find_segmentation(objective) is not None:
         settings["network"] = str(network) if isinstance(network, str | Path) else "given"
     if learner is not None:
         settings["learner"] = learner if isinstance(learner, str) else learner.name
-    if learner is not None and not isinstance(learner, str):
-        made = make_learner(learner, None)
-        own = {"steps": made.steps, "batch_size": 1, "patience": 0}
-        settings = {name: getattr(made, name, value) for name, value in own.items()} | settings
-    recon = "zero-filled" if recon is None else recon
+        if not isinstance(learner, str):  # it brings its settings along
+            own = {"steps": make_learner(learner, None).steps, "batch_size": 1, "patience": 0}
+            settings = {name: getattr(learner, name, value) for name, value in own.items()} | settings
     name, iterative = (recon, None) if isinstance(recon, str) else (recon.name, recon.iterative)
     config = Config.preset(
         preset, iterative, acceleration=acceleration, loss=objective.name, recon=name, **settings
     )
-    recon = make_reconstruction(recon, config.iterations, config.regularisation)
-    learner = make_learner(config.learner if isinstance(learner, str | None) else learner, config)
-    return Setup(data, config, learner, objective, recon, config.init if init is None else init), network
-
-
-_NAMED = ("network", "learner", "recon", "init", "task", "loss")
-"""Settings that have arguments of their own."""
+    return (
+        Setup(
+            data=data,
+            config=config,
+            learner=make_learner(config.learner if learner is None else learner, config),
+            loss=objective,
+            recon=make_reconstruction(recon, config.iterations, config.regularisation),
+            init=config.init if init is None else init,
+        ),
+        network,
+    )
 
 
 def _loss(loss: str | LossFunction | None, network: Any, task: str | Loss | None) -> Loss:
