@@ -1,10 +1,10 @@
 """Settings of how data are read, which every command has; they are checked when they are made."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Any, ClassVar
+from pathlib import Path, PurePath
+from typing import Any, ClassVar, TypedDict
 
 from promask.errors import InputError
 
@@ -116,3 +116,19 @@ def _plain(value: Any) -> Any:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+class ReadingSettings(TypedDict, total=False):
+    """The fields of `Reading` as keywords."""
+
+    volumes: bool
+    kspace: str
+    array: str | None
+    holds: str | None
+    plane: str | None
+    slices: tuple[int | None, int | None] | None
+    size: Sequence[int] | None
+    skip_bad: bool
+    coils: int | None
+    noise: float
+    maps: str | Path | None

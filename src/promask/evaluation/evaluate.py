@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import torch
 
 from promask.data.file_set import OnFile
 from promask.data.preprocess import collate, reconstructed_channels
-from promask.data.reading import Reading
+from promask.data.reading import Reading, ReadingSettings
 from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import load, read_part
 from promask.errors import InputError, InputWarning, check_keywords
@@ -28,25 +28,6 @@ from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.segmentation.classes import Overlap, overlap_of
 from promask.segmentation.network import SegmentationNetwork
 from promask.types import AnyArray, Logits, Mask, SampleSet, Targets
-
-if TYPE_CHECKING:
-    from typing import TypedDict, Unpack
-
-    class ReadingSettings(TypedDict, total=False):
-        """How data are read: the fields of `Reading`."""
-
-        volumes: bool
-        kspace: str
-        array: str | None
-        holds: str | None
-        plane: str | None
-        slices: tuple[int | None, int | None] | None
-        size: Sequence[int] | None
-        skip_bad: bool
-        coils: int | None
-        noise: float
-        maps: str | Path | None
-
 
 CHUNK = 8
 """Images reconstructed at a time; with more of them, their intermediate results leave the cache."""
@@ -142,7 +123,7 @@ def evaluate(
     recon: str | Reconstruction | None = None,
     iterations: int | None = None,
     regularisation: float | None = None,
-    **reading: "Unpack[ReadingSettings]",
+    **reading: Unpack[ReadingSettings],
 ) -> Evaluation:
     """Measure the images that a mask gives against the fully sampled ones.
 
@@ -324,7 +305,7 @@ def held_out(
     part: str | None = None,
     recon: Reconstruction | None = None,
     on_file: OnFile | None = None,
-    **reading: "Unpack[ReadingSettings]",
+    **reading: Unpack[ReadingSettings],
 ) -> SampleSet:
     """The images that a run was not learned from, read as its data were.
 

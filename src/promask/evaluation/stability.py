@@ -34,7 +34,7 @@ from promask.types import AnyArray, Mask, Masks, SampleSet, Targets, Units, cent
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from promask.evaluation.evaluate import ReadingSettings
+    from promask.data.reading import ReadingSettings
 
 AGREED = 0.01
 """The standard deviation over members up to which they agree on a unit."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
-from promask.data.reading import Check, Reading
+from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, usual_learner
 from promask.sampling.pattern import FREE_AXES
@@ -236,7 +236,7 @@ class Config(Reading):
         return {**dataclasses.asdict(self), "rule": former.get(self.learner, self.learner)}
 
 
-class Settings(TypedDict, total=False):
+class Settings(ReadingSettings, total=False):
     """The fields of `Config` as keywords of `learn`, but for those that have arguments of their own."""
 
     steps: int
@@ -258,17 +258,6 @@ class Settings(TypedDict, total=False):
     seed: int
     part: str | None
     device: str
-    volumes: bool
-    kspace: str
-    array: str | None
-    holds: str | None
-    plane: str | None
-    slices: tuple[int | None, int | None] | None
-    size: Sequence[int] | None
-    skip_bad: bool
-    coils: int | None
-    noise: float
-    maps: str | None
 
 
 def in_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from promask.types import Mask, SampleSet
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from promask.evaluation.evaluate import ReadingSettings
+    from promask.data.reading import ReadingSettings
 
 FORMAT = 1
 """The version of the folder's layout."""
