@@ -13,6 +13,7 @@ from benchmarks.learning import step_times
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sources import load
+from promask.learners.exchange import loss_and_insertions
 from promask.learning.config import Config
 from promask.losses.image import ImageLoss
 from promask.operators.wavelets import from_wavelets, to_wavelets

@@ -46,6 +46,7 @@ def check_keywords(given: Iterable[str], known: Collection[str]) -> None:
     Traceback (most recent call last):
     promask.errors.InputError: Unknown argument `convntion`: did you mean `convention`?
     """
+    known = [name for name in known if name not in ("return", "reading")]
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)

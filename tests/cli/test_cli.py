@@ -298,7 +298,7 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         ((*LEARN, "--accel", "0.5"), "--accel must be a number of at least 1, but is 0.5"),
         ((*LEARN, "--accel", "-3"), "--accel must be a number of at least 1, but is -3"),
         ((*LEARN, "--accel", "nan"), "--accel must be a number of at least 1"),
-        ((*LEARN, "--accel", "193"), "from 1 to the number of units, 192, but is 193"),
+        ((*LEARN, "--accel", "193"), "--accel must be from 1 to 192, the number of samples or lines, but is 193"),
         ((*LEARN, "--accel", "many"), "Invalid value for '--accel'"),
         (LEARN, "--accel is missing: give a number of at least 1, such as 8."),
         ((*LEARN, "--accel", "4", "--loss", "best"), "Unknown loss 'best'"),

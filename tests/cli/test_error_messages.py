@@ -167,4 +167,4 @@ def test_errors_and_warnings_of_the_library_are_translated(images, capsys, monke
 def test_arrays_of_files_are_not_taken_for_options(commands):
     np.savez("texts.npz", a=np.array("x"), b=np.array("y"))
     said = commands("baseline", "energy", "texts.npz", "--accel", 2, "--out", "a.npy", status=2)
-    assert "holds neither an array 'image' nor 'kspace', but a, b" in said
+    assert "holds neither 'image' nor 'kspace', but a, b" in said

@@ -85,7 +85,7 @@ def test_the_centre_of_lines_for_calibration(promask, unreported):
     assert mask[:, 32 - 12 : 32 + 12].all()
     assert mask.sum() == 12 * 32
     assert (mask == mask[:1]).all()
-    sentence = "A centre of width 24 holds 24 units, but the budget is 16"
+    sentence = "A --centre of width 24 has 24 samples or lines, but only 16 are acquired"
     assert sentence in promask("learn", "wide.npy", *COILS, *words[:4], "--accel", 4, "--out", "runs/b", status=2)
 
 

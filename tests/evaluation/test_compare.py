@@ -164,11 +164,14 @@ def test_other_conditions_need_another_folder(images, tmp_path):
     [
         ({"accelerations": []}, "No acceleration was given"),
         ({"accelerations": [0.5]}, "The acceleration must be from 1"),
-        ({"accelerations": [1000]}, "energy at x1000: The acceleration must be from 1 to the number of units"),
+        (
+            {"accelerations": [1000]},
+            "energy at x1000: `acceleration` must be from 1 to [0-9]+, the number of samples or lines",
+        ),
         ({"seeds": 0}, "at least 1 seed"),
         ({"learned_seeds": 0}, "at least 1 seed"),
         ({"jobs": 0}, "The number of jobs must be at least 1"),
-        ({"centre": 12}, "A centre of width 12 holds 144 units, but the budget is 120"),
+        ({"centre": 12}, "A `centre` of width 12 has 144 samples or lines, but only 120 are acquired"),
         ({"methods": ["best"]}, "Unknown method 'best'"),
         ({"methods": ["energy:3d"]}, "has 1 images, but names 10 subjects"),
         ({"loss": "nice"}, "Unknown loss 'nice'"),

@@ -277,7 +277,7 @@ def test_a_single_member_has_no_variance():
         ({"steps": True}, "`steps` must be"),
         ({"acceleration": 0.5}, "`acceleration` must be a number of at least 1, but is 0.5"),
         ({"acceleration": float("nan")}, "`acceleration` must be"),
-        ({"acceleration": 10_000}, "from 1 to the number of units, 192"),
+        ({"acceleration": 10_000}, "from 1 to 192, the number of samples or lines"),
         ({"preset": "best"}, "Unknown preset 'best'"),
         ({"stepz": 3}, "Unknown setting 'stepz'"),
         ({"annealing": "slow"}, "`annealing` must be cubic or linear or none"),
@@ -294,7 +294,7 @@ def test_a_single_member_has_no_variance():
         ({"part": "half"}, "Unknown part 'half'"),
         ({"pattern": "2d", "axis": (0, 2)}, "do not fit"),
         ({"seed": -1}, "`seed` must be"),
-        ({"centre": 20}, "centre of width 20 holds 192 units, but the budget is 48"),
+        ({"centre": 20}, "`centre` of width 20 has 192 samples or lines, but only 48 are acquired"),
         ({"centre": -1}, "`centre` must be a whole number of at least 0"),
     ],
 )

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from helpers import smooth_images
-from promask import Config, Run, learn
+from promask import Config, Run, evaluate, learn
 from promask.errors import InputError
 from promask.learning.records import Quality
+from promask.operators.fourier import to_image
 from promask.report.page import write_report
 
 
@@ -206,3 +207,46 @@ def test_a_config_says_it_all():
 def test_a_misspelt_argument_is_suggested():
     with pytest.raises(InputError, match=r"Unknown setting 'center': did you mean `centre`\?"):
         learn(smooth_images(3), 4, center=8)
+
+
+class Halved:
+    """Zero-filled, with half the values: a reconstruction of a user's own, named as a built-in one."""
+
+    name, uses_maps, iterative = "zero-filled", False, False
+
+    def reference(self, images, maps):
+        return images
+
+    def __call__(self, kspace, mask, maps=None):
+        return to_image(mask * kspace, (-2, -1)) / 2
+
+
+def test_a_run_is_measured_with_the_reconstruction_it_was_learned_for(tmp_path):
+    """Though another one has the same name; a run from disk does not have the object."""
+    images = smooth_images(4, size=(12, 10), dtype=torch.complex64)
+    run = learn(images, 4, recon=Halved(), steps=3)
+    assert evaluate(run, images).psnr == evaluate(run.mask, images, recon=Halved()).psnr
+    assert evaluate(run, images).psnr != evaluate(run.mask, images).psnr
+    again = Run.load(run.save(tmp_path / "run"))
+    with pytest.raises(InputError, match="a reconstruction of your own, 'zero-filled': give it as `recon`"):
+        evaluate(again, images)
+    assert evaluate(again, images, recon=Halved()).psnr == evaluate(run, images).psnr
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "`acceleration` is missing"),
+        ({"accelaration": 4}, "did you mean `acceleration`"),
+        ({"acceleration": 4, "recon": torch.nn.Conv2d(2, 2, 3)}, r"promask.recon.Network\(module\)"),
+        ({"acceleration": 4, "loss": 3}, "`loss` must be the name of a loss or a function"),
+        ({"acceleration": 4, "resume": True}, "`resume` needs the folder of the checkpoints"),
+        (
+            {"acceleration": 4, "maps": torch.ones(9, 9)},
+            r"`maps` must be the name of a file, but is \(\[1.0, .*\.\.\.\.$",
+        ),
+    ],
+)
+def test_arguments_that_cannot_be(settings, sentence):
+    with pytest.raises(InputError, match=sentence):
+        learn(smooth_images(3), **settings)

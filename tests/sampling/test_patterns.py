@@ -68,7 +68,7 @@ def test_one_of_two_conjugate_twins_lies_in_the_half(shape, free):
 
 @pytest.mark.parametrize("acceleration", [0.99, 0, -1, 48.1, float("nan"), float("inf")])
 def test_impossible_accelerations(acceleration):
-    with pytest.raises(InputError, match="from 1 to the number of units, 48"):
+    with pytest.raises(InputError, match="from 1 to 48, the number of samples or lines"):
         Pattern((6, 8), (0, 1)).budget(acceleration)
 
 

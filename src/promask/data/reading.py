@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, TypedDict
 
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 
 Check = tuple[Any, Callable[[Any], bool], str]
 """The type of a setting, whether a value is allowed, and what to say is allowed."""
@@ -82,10 +82,11 @@ class Reading:
         for name, value in list(vars(self).items()):
             kind, allowed, wanted = self.CHECKS[name]
             value = _plain(value)
+            value = (value,) if name in ("size", "axis") and _whole(value) else value
             object.__setattr__(self, name, value)
             is_number_as_bool = isinstance(value, bool) and kind is not bool
             if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
-                raise InputError(f"`{name}` must be {wanted}, but is {value!r}.")
+                raise InputError(f"`{name}` must be {wanted}, but is {one_line(repr(value), most=80)}.")
 
     def reading_settings(self) -> dict[str, Any]:
         """These settings alone, by name; a configuration has others as well."""

@@ -292,7 +292,7 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
     except RuntimeError as error:
         raise InputError(
             f"The mask has shape {list(values.shape)}, but the k-space of the data has shape {list(space)}: "
-            f"promask export carries it there."
+            f"promask.export.resized carries it there."
         ) from error
     if not values[tuple(slice(*ends) for ends in data.geometry.extent)].any():
         raise InputError("The mask acquires nothing.")

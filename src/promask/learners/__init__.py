@@ -27,6 +27,7 @@ __all__ = [
     "State",
     "describe",
     "make_learner",
+    "unknown_learner",
     "usual_learner",
 ]
 
@@ -59,10 +60,16 @@ def make_learner(learner: Any, settings: Any) -> Learner:
             raise InputError(f"{learner!r} is no learner: give a name, {', '.join(LEARNERS)}, or an object.")
         return learner
     if learner not in LEARNERS:
-        raise InputError(f"Unknown learner {learner!r}: choose one of {', '.join(LEARNERS)}.")
+        raise unknown_learner(learner)
     kind = LEARNERS[learner]
     made: Learner = kind(**{field.name: getattr(settings, field.name) for field in fields(kind)})
     return made
+
+
+def unknown_learner(name: str) -> InputError:
+    """What is said of a name that is not in the table."""
+    known = ", ".join(LEARNERS)
+    return InputError(f"Unknown learner {name!r}: choose one of {known}, or give an object as `learner`.")
 
 
 def describe(learner: Any) -> Description:

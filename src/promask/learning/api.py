@@ -40,7 +40,7 @@ from promask.problem.cluster import check_address
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import ALONE, Group
 from promask.problem.problem import Problem
-from promask.recon import make_reconstruction, settings_of
+from promask.recon import is_built_in, make_reconstruction, settings_of
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
 from promask.types import LossFunction
@@ -48,7 +48,7 @@ from promask.types import LossFunction
 
 def learn(
     data: Any,
-    acceleration: float | Config,
+    acceleration: float | Config | None = None,
     *,
     preset: str = "default",
     learner: str | Learner | None = None,
@@ -75,7 +75,8 @@ def learn(
     Args:
         data: An array or tensor of images, (N, *space) or (N, channel, *space); a torch Dataset; a file, a folder,
             or a built-in name.
-        acceleration: The acceleration factor, at least 1; or a `Config` with all settings.
+        acceleration: The acceleration factor, at least 1; or all settings, as `Config.preset("default",
+            acceleration=8)` makes them.
         preset: `default`, or `paper` for section 4 of the paper.
         learner: `best-response`, `exchange`, `gumbel-adam` (the paper's), `shape-race`, or an object of your own;
             by default the one that suits the loss and the reconstruction.
@@ -103,6 +104,8 @@ def learn(
     Raises:
         InputError: If something about the arguments or the data is wrong: one sentence that says what.
     """
+    if resume and checkpoint is None:
+        raise InputError("`resume` needs the folder of the checkpoints: give `checkpoint`.")
     setup, given_network = _setup(
         data, acceleration, preset, learner, loss, network, task, recon, init, dict(settings)
     )
@@ -135,7 +138,10 @@ def learn(
         preset=preset,
         reference=selected.reference,
         reconstruction=ReconstructionRecord(
-            problem.recon.name, settings_of(problem.recon), finetuned=finetuned and of_recon
+            problem.recon.name,
+            settings_of(problem.recon),
+            finetuned=finetuned and of_recon,
+            own=not is_built_in(problem.recon),
         ),
         network=_network_record(given_network, problem.loss, config, finetuned=finetuned and not of_recon),
         seconds=round(checkpointer.seconds, 3),
@@ -157,12 +163,13 @@ def learn(
         record=record,
         network=selected.network,
         trajectory=recorder.trajectory(),
+        recon=trained.recon if finetuned else problem.recon,
     )
 
 
 def _setup(
     data: Any,
-    acceleration: float | Config,
+    acceleration: float | Config | None,
     preset: str,
     learner: str | Learner | None,
     loss: str | LossFunction | None,
@@ -176,14 +183,18 @@ def _setup(
     settings = in_present_names(settings)
     refuse_unknown(settings)
     if isinstance(acceleration, Config):
-        if settings:
-            raise InputError(f"The settings are in the Config: give `{next(iter(settings))}` there.")
+        if settings or preset != "default":
+            raise InputError(f"The settings are in the Config: give `{next(iter(settings), 'preset')}` there.")
         config, acceleration = acceleration, acceleration.acceleration
         settings = {name: getattr(config, name) for name in Settings.__annotations__}
         learner, recon, network = learner or config.learner, recon or config.recon, network or config.network
         init, task = config.init if init is None else init, task or config.task
         loss = loss or (config.loss if isinstance(task, str) else None)
     learner, recon = learner or settings.pop("learner", None), recon or "zero-filled"
+    if acceleration is not None:
+        settings["acceleration"] = acceleration
+    if not isinstance(recon, str):
+        make_reconstruction(recon)  # or refuse it
     objective = _loss(loss, network, task)
     if isinstance(task, str):
         settings["task"] = task
@@ -192,14 +203,15 @@ def _setup(
     if network is not None or find_segmentation(objective) is not None:
         settings["network"] = str(network) if isinstance(network, str | Path) else "given"
     if learner is not None:
-        settings["learner"] = learner if isinstance(learner, str) else learner.name
         if not isinstance(learner, str):  # it brings its settings along
             own = {"steps": make_learner(learner, None).steps, "batch_size": 1, "patience": 0}
+            for name in settings:
+                if hasattr(learner, name):
+                    raise InputError(f"The learner is made already: give `{name}` to it.")
             settings = {name: getattr(learner, name, value) for name, value in own.items()} | settings
+        settings["learner"] = learner if isinstance(learner, str) else learner.name
     name, iterative = (recon, None) if isinstance(recon, str) else (recon.name, recon.iterative)
-    config = Config.preset(
-        preset, iterative, acceleration=acceleration, loss=objective.name, recon=name, **settings
-    )
+    config = Config.preset(preset, iterative, loss=objective.name, recon=name, **settings)
     return (
         Setup(
             data=data,

@@ -6,13 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar
 
 from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, one_line
-from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, usual_learner
+from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
 from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
 
@@ -158,8 +157,6 @@ class Config(Reading):
     CHECKS: ClassVar[Mapping[str, Check]] = _CHECKS
 
     def __post_init__(self) -> None:
-        if isinstance(self.axis, Integral) and not isinstance(self.axis, bool):
-            object.__setattr__(self, "axis", (int(self.axis),))
         super().__post_init__()
         if self.pattern == "3d":
             object.__setattr__(self, "volumes", True)
@@ -207,8 +204,8 @@ class Config(Reading):
         settings = in_present_names(settings)
         usual.setdefault("learner", usual_learner(for_network, iterative))
         learner = settings.get("learner", usual["learner"])
-        if learner not in LEARNERS and "steps" not in settings:  # one of a user's own brings its settings along
-            raise InputError(f"Unknown learner {learner!r}: choose one of {', '.join(LEARNERS)}.")
+        if learner not in LEARNERS and not {"steps", "batch_size", "patience"} <= settings.keys():
+            raise unknown_learner(learner)  # an object brings its settings along
         usual = {**describe(learner).defaults, **usual}
         return Config.from_dict({**usual, **settings})
 

@@ -31,6 +31,8 @@ class ReconstructionRecord:
     settings: Mapping[str, Any] = field(default_factory=dict)
     finetuned: bool = False
     """Whether its network was trained on with the mask."""
+    own: bool = False
+    """Whether it is an object that promask cannot make again: a network, or one of a user's own."""
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class Run:
         record: What else run.json says: the data, the time, an evaluation.
         network: The network that was trained while the mask was learned.
         trajectory: The probabilities of the first member at some of its steps.
+        recon: The reconstruction that the mask was learned for; it is not saved, but for its name and settings.
     """
 
     distribution: MaskDistribution
@@ -67,6 +68,7 @@ class Run:
     record: RunRecord = field(default_factory=RunRecord)
     network: nn.Module | None = None
     trajectory: Trajectory | None = None
+    recon: Reconstruction | None = None
 
     def __repr__(self) -> str:
         """The run in one paragraph: data, pattern, samples, quality."""
@@ -114,11 +116,24 @@ class Run:
         Returns:
             Boolean masks, (count, *space), centred.
         """
+        if count < 1:
+            raise InputError(f"`count` must be a whole number of at least 1, but is {count}.")
         draw = self.distribution.sample_exact if exact else self.distribution.sample
         return draw(count, seed)
 
     def reconstruction(self) -> Reconstruction:
-        """The reconstruction that the mask was learned for, with its settings; not a network, or one's own."""
+        """The reconstruction that the mask was learned for, with its settings.
+
+        Raises:
+            InputError: If the run was loaded, and the reconstruction was an object that is not saved with it.
+        """
+        if self.recon is not None:
+            return self.recon
+        if self.record.reconstruction.own:
+            name = self.record.reconstruction.name
+            raise InputError(
+                f"The run was learned with a reconstruction of your own, {name!r}: give it as `recon`."
+            )
         settings = self.record.reconstruction.settings
         if settings and self.config.recon in RECONSTRUCTIONS:
             return with_settings(RECONSTRUCTIONS[self.config.recon](), settings)
@@ -128,19 +143,19 @@ class Run:
         """The same run with other values in its record."""
         return replace(self, record=replace(self.record, **fields))
 
-    def export(self, path: str | Path, format: str | None = None) -> Path:
+    def export(self, path: str | Path, to: str | None = None) -> Path:
         """Write the mask for another program.
 
         Args:
             path: The file: .npy, .mat, .cfl (BART), .png, .csv or .h5 (fastMRI).
-            format: `npy`, `mat`, `bart`, `png`, `csv` or `fastmri`; None: by the ending of the file.
+            to: `npy`, `mat`, `bart`, `png`, `csv` or `fastmri`; None: by the ending of the file.
 
         Returns:
             The path of the file.
         """
         from promask.export import write_mask
 
-        return write_mask(self, path, format)
+        return write_mask(self, path, to)
 
     def save(self, folder: str | Path) -> Path:
         """Write the run folder; a run that was there is replaced, anything else is left alone.

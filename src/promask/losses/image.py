@@ -63,6 +63,8 @@ class ImageLoss:
             if loss not in known:
                 raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(known)}.")
             self.name, self.loss = loss, known[loss]
+        elif not callable(loss):
+            raise InputError(f"`loss` must be the name of a loss or a function, but is {loss!r}.")
         else:
             self.name, self.loss = getattr(loss, "__name__", type(loss).__name__), loss
         self.needs_phase = phase or loss in COMPLEX_LOSSES

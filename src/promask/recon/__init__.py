@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 from promask.recon.base import Reconstruction, check_settings
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
@@ -25,6 +25,7 @@ __all__ = [
     "RootSumOfSquares",
     "Sense",
     "ZeroFilled",
+    "is_built_in",
     "make_reconstruction",
 ]
 
@@ -64,8 +65,8 @@ def make_reconstruction(
     if not isinstance(recon, str):
         if isinstance(recon, type) or not isinstance(recon, Reconstruction):
             raise InputError(
-                f"{recon!r} is no reconstruction: give a name, an object of promask.recon, or a module as "
-                f"promask.recon.Network(module)."
+                f"{one_line(repr(recon))} is no reconstruction: give a name, an object of promask.recon, or a module "
+                f"as promask.recon.Network(module)."
             )
         if chosen:
             raise InputError(f"The reconstruction is made already: give {', '.join(chosen)} to it.")
@@ -94,7 +95,10 @@ def settings_of(recon: Reconstruction) -> dict[str, Any]:
     >>> settings_of(CgSense())
     {'regularisation': 0.003, 'iterations': 10}
     """
+    return dataclasses.asdict(recon) if is_built_in(recon) and dataclasses.is_dataclass(recon) else {}
+
+
+def is_built_in(recon: Reconstruction) -> bool:
+    """Whether a reconstruction can be made again from its name and its settings."""
     known = RECONSTRUCTIONS.get(recon.name)
-    if known is None or not isinstance(recon, type(known())) or not dataclasses.is_dataclass(recon):
-        return {}
-    return dataclasses.asdict(recon)
+    return known is not None and type(recon) is type(known())

@@ -126,7 +126,8 @@ class Pattern:
         """
         if not 1 <= acceleration <= self.units:
             raise InputError(
-                f"The acceleration must be from 1 to the number of units, {self.units}, but is {acceleration:g}."
+                f"`acceleration` must be from 1 to {self.units}, the number of samples or lines, but is "
+                f"{acceleration:g}."
             )
         # 33 / 1.1 is 29.999999999999996 in floating point, and 30 to everyone else.
         return math.floor(self.units / acceleration + 1e-9)
@@ -195,8 +196,8 @@ class Pattern:
         size = int(block.sum())
         if size > budget:
             raise InputError(
-                f"A centre of width {width} holds {size} units, but the budget is {budget}: "
-                f"choose a narrower centre or a lower acceleration."
+                f"A `centre` of width {width} has {size} samples or lines, but only {budget} are acquired: "
+                f"choose a narrower one or a lower acceleration."
             )
         return block
 

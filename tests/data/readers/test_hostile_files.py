@@ -126,10 +126,10 @@ def test_files_that_are_nearly_empty_are_read(tmp_path, name):
 
 def test_what_is_not_compressed_never_meets_the_limits():
     """A value takes at least a byte in a file, and at most 64 while it is made ready."""
-    from promask.data import stack
+    from promask.data import sample_file
     from promask.data.readers import dicom
 
-    assert max(stack.REAL, stack.COMPLEX) < TIMES
+    assert max(sample_file.REAL, sample_file.COMPLEX) < TIMES
     assert TIMES > 8 * dicom.PIXEL, "a pixel may have a single bit"
     assert ALWAYS + TIMES * 1_000_000 < GIGABYTE
 
