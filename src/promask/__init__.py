@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from promask import data as data
     from promask import export as export
     from promask import figures as figures
+    from promask import learners as learners
     from promask import losses as losses
     from promask import nn as nn
     from promask import recon as recon
@@ -39,7 +40,7 @@ _HOME = {
     "learn": "promask.learning.api",
 }
 
-_ROOMS = ("baselines", "data", "export", "figures", "losses", "nn", "recon", "report")
+_ROOMS = ("baselines", "data", "export", "figures", "learners", "losses", "nn", "recon", "report")
 
 __all__ = [
     "Config",
@@ -54,6 +55,7 @@ __all__ = [
     "export",
     "figures",
     "learn",
+    "learners",
     "losses",
     "nn",
     "recon",

@@ -193,7 +193,7 @@ def test_one_member_says_so():
     assert agreement(run) is None
     result = stability(run, IMAGES, draws=2)
     assert result.summary()["agreement"] is None
-    assert "promask learn ... --members 10" in list(sentences(result))[-1]
+    assert "learn several (members=10)" in list(sentences(result))[-1]
 
 
 @pytest.mark.parametrize(("value", "words"), [(0.999999, "hardly differ from the mode"), (0.6, "leave a choice")])
@@ -305,7 +305,7 @@ def test_the_text_of_the_command(promask):
     assert [line.split()[0] for line in text.splitlines()[:4]] == ["mask", "mode", "drawn", "exact"]
     assert "1 sample of patients.npz (test)" in text
     assert "bits" in text
-    assert "--members 10" in text
+    assert "members=10" in text
     assert "Written: a/stability.json, a/figures/stability.png" in text
 
 

@@ -19,6 +19,7 @@ class EnergyWalk:
 
     name: ClassVar[str] = "energy-walk"
     steps: int = 6
+    pace: float = 0.5
 
     def init(self, problem, member):
         return State(problem.initial(member))
@@ -30,7 +31,7 @@ class EnergyWalk:
     def step(self, problem, state, batch):
         energy = problem.energy / problem.energy.max()
         state.budget = problem.budget
-        state.theta = constrain(state.theta.lerp(energy, 0.5), problem.budget, problem.always, problem.never)
+        state.theta = constrain(state.theta.lerp(energy, self.pace), problem.budget, problem.always, problem.never)
         return state, float((state.theta - energy).square().sum())
 
     def finished(self, problem, state):
@@ -66,3 +67,9 @@ def test_a_learner_of_the_table_by_its_name(monkeypatch, tmp_path):
 def test_what_is_no_learner(wrong):
     with pytest.raises(InputError, match="learner"):
         learn(IMAGES, 4, learner=wrong)
+
+
+def test_a_learner_that_is_made_has_its_settings():
+    assert learn(IMAGES, 4, learner=EnergyWalk(steps=2), init="uniform").config.steps == 2
+    with pytest.raises(InputError, match="The learner is made already: give `steps` to it"):
+        learn(IMAGES, 4, learner=EnergyWalk(steps=2), steps=3)

@@ -231,7 +231,9 @@ def test_only_the_one_before_is_there(tmp_path):
     [
         (IMAGES, {"steps": 21}, "is of a run with steps 20 and not 21"),
         (IMAGES, {"seed": 1}, "is of a run with seed 0 and not 1"),
-        (IMAGES[:5], {}, "is of a run with samples 6 and not 5"),
+        (IMAGES[:5], {}, "is of a run with images 6 and not 5"),
+        (IMAGES, {"samples": 3}, "is of a run with samples 1 and not 3"),
+        (IMAGES, {"learner": "gumbel-adam"}, "is of a run with learner 'best-response' and not 'gumbel-adam'"),
         (IMAGES.flip(0, 1), {}, "is of a run on other data"),
     ],
 )

@@ -279,7 +279,7 @@ def test_a_single_member_has_no_variance():
         ({"acceleration": float("nan")}, "`acceleration` must be"),
         ({"acceleration": 10_000}, "from 1 to 192, the number of samples or lines"),
         ({"preset": "best"}, "Unknown preset 'best'"),
-        ({"stepz": 3}, "Unknown setting 'stepz'"),
+        ({"stepz": 3}, "Unknown argument `stepz`: did you mean `steps`"),
         ({"annealing": "slow"}, "`annealing` must be cubic or linear or none"),
         ({"exploration": 0.7, "exploitation": 0.7}, "add up to more than 1"),
         ({"batch_size": 1}, "`batch_size` times `samples` must be at least 2"),

@@ -205,7 +205,7 @@ def test_a_config_says_it_all():
 
 
 def test_a_misspelt_argument_is_suggested():
-    with pytest.raises(InputError, match=r"Unknown setting 'center': did you mean `centre`\?"):
+    with pytest.raises(InputError, match=r"Unknown argument `center`: did you mean `centre`\?"):
         learn(smooth_images(3), 4, center=8)
 
 
@@ -238,8 +238,6 @@ def test_a_run_is_measured_with_the_reconstruction_it_was_learned_for(tmp_path):
     [
         ({}, "`acceleration` is missing"),
         ({"accelaration": 4}, "did you mean `acceleration`"),
-        ({"acceleration": 4, "recon": torch.nn.Conv2d(2, 2, 3)}, r"promask.recon.Network\(module\)"),
-        ({"acceleration": 4, "loss": 3}, "`loss` must be the name of a loss or a function"),
         ({"acceleration": 4, "resume": True}, "`resume` needs the folder of the checkpoints"),
         (
             {"acceleration": 4, "maps": torch.ones(9, 9)},

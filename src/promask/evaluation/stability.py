@@ -291,7 +291,7 @@ def sentences(result: Stability) -> Iterator[str]:
         reference = result.run.record.reference
         yield f"The mask is that of {reference}, which was better than the learned one: random masks equal it."
     elif result.agreement is None:
-        yield "The run has one member: learn several (promask learn ... --members 10) to see how far they agree."
+        yield "The run has one member: learn several (members=10) to see how far they agree."
     else:
         yield _of_members(result.agreement, noun)
 

@@ -308,11 +308,11 @@ def about_differences(comparison: Comparison) -> str:
         f" In brackets: the {LEVEL:.0%} interval of the mean difference of these masks, paired by {noun}, from "
         f"{RESAMPLES} bootstrap resamples of the {drawn}."
         if values >= FEWEST
-        else f" From {count(values, noun)}, no interval can be told."
+        else f" Too few for a confidence interval: {count(values, noun)}."
     )
     best = "The best other is the best of the methods with as many free axes or fewer."
     less = [metric.heading for metric in comparison.measure.own.values() if metric.sign < 0]
-    return f"{best}{interval}{''.join(f' Of {name}, less is better.' for name in less)}"
+    return f"{best}{interval}{''.join(f' Lower {name} is better.' for name in less)}"
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:

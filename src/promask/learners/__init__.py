@@ -62,8 +62,9 @@ def make_learner(learner: Any, settings: Any) -> Learner:
     if learner not in LEARNERS:
         raise unknown_learner(learner)
     kind = LEARNERS[learner]
-    made: Learner = kind(**{field.name: getattr(settings, field.name) for field in fields(kind)})
-    return made
+    known = (field.name for field in fields(kind) if hasattr(settings, field.name))
+    learner_of_table: Learner = kind(**{name: getattr(settings, name) for name in known})
+    return learner_of_table
 
 
 def unknown_learner(name: str) -> InputError:

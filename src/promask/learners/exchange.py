@@ -2,8 +2,8 @@
 
 Where a reconstruction infers samples from their neighbours, what a unit is worth depends on which others there
 are, and independent draws of all of them say little about a mask in which they keep their distance. So the mask
-stays one mask. Each image sees it without a few of its units, others in their place; what a unit is worth is only
-ever asked where it is missing, as that is what members and candidates can be compared by.
+stays one mask. Each image sees it without a few of its units, with others in their place. What a unit is worth is
+estimated only where it is missing, so that acquired and new units can be compared.
 """
 
 import math
@@ -45,7 +45,7 @@ def loss_and_insertions(
     recon: Reconstruction = ZERO_FILLED,
     weights: Sequence[Tensor] = (),
 ) -> LossAndSlopes:
-    """Reconstruct as above, and estimate how the loss would change if missing units were put into the image.
+    """As `loss_and_slopes`, but estimate how the loss would change if missing units were put into the image.
 
     An iterative reconstruction trusts an acquired sample entirely, and its derivative at a weight of 0 says
     little about a weight of 1. But it is known what the samples would be, and so, to second order, what comes of
@@ -56,7 +56,7 @@ def loss_and_insertions(
     with torch.set_grad_enabled(bool(weights)):
         made = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
     combined = batch.maps is None and made.shape[1] != batch.spectra.shape[1]
-    if combined or not made.is_complex():  # in a way that has no way back
+    if combined or not made.is_complex():  # coils were combined without an adjoint
         return loss_and_slopes(masks, batch, pattern, task, recon, weights)
     images = made.detach().requires_grad_()
     loss = task(batch.geometry.crop(images), batch) * len(masks)

@@ -102,7 +102,7 @@ class ShapeRace:
         family = shapes(log_energy(base), problem.pattern, problem.budget, problem.always, problem.never)
         candidates = family.candidates()
         return RaceState(
-            theta=log_energy(base),
+            theta=problem.initial(member),
             finetuning=problem.finetuning,
             family=family,
             order=torch.randperm(len(problem.images), generator=problem.random("batches", member)),

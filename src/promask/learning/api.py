@@ -115,7 +115,7 @@ def learn(
     config, problem, clock = prepared.config, prepared.problem, Clock()
     recorder = TrajectoryRecorder(problem)
     energy = problem.energy
-    identity = Identity({**config.to_dict(), "samples": len(problem.images)}, energy)
+    identity = Identity({**config.to_dict(), "images": len(problem.images)}, energy)
     folder = None if checkpoint is None else Path(checkpoint)
     checkpointer = Checkpointer(folder, identity, resume, recorder, group, clock)
     hooks: list[Hook] = [prepared.early_stopping, recorder]
@@ -182,6 +182,7 @@ def _setup(
     """What was asked, as objects and settings; and the network as it was given."""
     settings = in_present_names(settings)
     refuse_unknown(settings)
+    from_config = isinstance(acceleration, Config)
     if isinstance(acceleration, Config):
         if settings or preset != "default":
             raise InputError(f"The settings are in the Config: give `{next(iter(settings), 'preset')}` there.")
@@ -205,10 +206,11 @@ def _setup(
     if learner is not None:
         if not isinstance(learner, str):  # it brings its settings along
             own = {"steps": make_learner(learner, None).steps, "batch_size": 1, "patience": 0}
-            for name in settings:
-                if hasattr(learner, name):
+            own |= {name: getattr(learner, name) for name in Settings.__annotations__ if hasattr(learner, name)}
+            for name in own.keys() & settings.keys():
+                if not from_config and settings[name] != own[name]:
                     raise InputError(f"The learner is made already: give `{name}` to it.")
-            settings = {name: getattr(learner, name, value) for name, value in own.items()} | settings
+            settings |= own
         settings["learner"] = learner if isinstance(learner, str) else learner.name
     name, iterative = (recon, None) if isinstance(recon, str) else (recon.name, recon.iterative)
     config = Config.preset(preset, iterative, loss=objective.name, recon=name, **settings)

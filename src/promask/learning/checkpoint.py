@@ -148,7 +148,7 @@ class Identity:
     def check(self, found: Mapping[str, Any], path: Path) -> None:
         """Refuse a checkpoint of another run."""
         ours, theirs = self.as_state()["settings"], found["settings"]
-        for name in ours.keys() | theirs.keys():
+        for name in dict.fromkeys(("learner", *ours, *theirs)):
             if ours.get(name) != theirs.get(name):
                 raise InputError(
                     f"{path} is of a run with {name} {theirs.get(name)!r} and not {ours.get(name)!r}: leave out "
@@ -300,21 +300,18 @@ class Checkpointer:
         if self.folder is None or self.identity is None:
             return
         for member, state in list(self.unsaved.items()):
-            with self.clock.timing():
-                path = checkpoint_file(self.folder, member)
-                try:
+            path = checkpoint_file(self.folder, member)
+            try:
+                with self.clock.timing():
                     self.folder.mkdir(parents=True, exist_ok=True)
                     with replace_file(path) as temporary:
                         temporary.write_bytes(packed({**state.as_state(), "identity": self.identity.as_state()}))
                         if path.exists():
                             path.replace(before(path))
-                except OSError as error:
-                    warnings.warn(
-                        f"Cannot write {path}: {error.strerror or error}; learning goes on without it.",
-                        InputWarning,
-                        stacklevel=2,
-                    )
-                    return
+            except OSError as error:
+                sentence = f"Cannot write {path}: {error.strerror or error}; learning goes on without it."
+                warnings.warn(sentence, InputWarning, stacklevel=2)
+                return
             del self.unsaved[member]
 
     def _read(self, member: int) -> bytes | None:

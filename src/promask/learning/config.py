@@ -1,7 +1,6 @@
 """The settings of a run: one frozen dataclass, checked when it is made, to and from JSON."""
 
 import dataclasses
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from promask.data.reading import Check, Reading, ReadingSettings
-from promask.errors import InputError, one_line
+from promask.errors import InputError, check_keywords, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
+from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled
 from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
 
@@ -32,8 +32,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "patience": 0,
     },
 }
-DIRECT = ("zero-filled", "rss", "sense")
-"""Reconstructions that infer nothing of what was not acquired; all others are iterative."""
 RECONSTRUCTION, SEGMENTATION = TASKS = ("reconstruction", "segmentation")
 
 
@@ -168,7 +166,7 @@ class Config(Reading):
             )
         if self.task == SEGMENTATION and not names_segmentation(self.loss):
             raise InputError(f"The loss {self.loss!r} has no segmentation in it: leave out the task, or the loss.")
-        has_network = self.task == SEGMENTATION or self.recon == "network"
+        has_network = self.task == SEGMENTATION or self.recon == Network.name
         if self.finetune and (not has_network or self.members > 1):
             raise InputError("finetune needs a network, and a single member: they would share the network.")
         if self.exploration + self.exploitation > 1:
@@ -200,7 +198,8 @@ class Config(Reading):
         if for_network:
             usual["loss"] = SEGMENTATION
         if iterative is None:
-            iterative = settings.get("recon", DIRECT[0]) not in DIRECT
+            make = RECONSTRUCTIONS.get(settings.get("recon", ZeroFilled.name))
+            iterative = make is None or make().iterative
         settings = in_present_names(settings)
         usual.setdefault("learner", usual_learner(for_network, iterative))
         learner = settings.get("learner", usual["learner"])
@@ -267,12 +266,7 @@ def in_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def refuse_unknown(settings: Mapping[str, Any]) -> None:
     """Say so if there is a setting that no configuration has, and which one may be meant."""
-    known = [field.name for field in dataclasses.fields(Config)]
-    for name in settings:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f"did you mean `{near[0]}`?" if near else f"choose from {', '.join(known)}."
-            raise InputError(f"Unknown setting {name!r}: {meant}")
+    check_keywords(settings, [field.name for field in dataclasses.fields(Config)])
 
 
 def read_settings(path: Path) -> dict[str, Any]:

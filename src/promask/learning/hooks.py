@@ -49,7 +49,7 @@ OnStep = Callable[[Progress], None]
 class EarlyStopping:
     """Stops a member when its mask is the same as `patience` steps before; 0: never.
 
-    It looks away while many units are undecided: what they will do may turn others.
+    The mask is not checked while many probabilities are undecided: they may still change it.
     """
 
     patience: int

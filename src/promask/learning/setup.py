@@ -24,7 +24,7 @@ from promask.sampling.pattern import Pattern
 from promask.types import SampleSet
 
 FEWEST_TO_SPLIT = 4
-"""SpectraSet, below which all of them are learned from and validate."""
+"""With fewer samples than this, all are used for learning and for validation."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,8 @@ def _noticing_lost_processes() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise LostProcessError(
-            "Another process of the group has ended: started again with --resume, all go on from a checkpoint."
+            "Another process of the group has ended: start all of them again with `resume` to go on from a "
+            "checkpoint."
         ) from error
 
 

@@ -65,8 +65,8 @@ def make_reconstruction(
     if not isinstance(recon, str):
         if isinstance(recon, type) or not isinstance(recon, Reconstruction):
             raise InputError(
-                f"{one_line(repr(recon))} is no reconstruction: give a name, an object of promask.recon, or a module "
-                f"as promask.recon.Network(module)."
+                f"{one_line(repr(recon))} is no reconstruction: give a name, an object of promask.recon, or a "
+                f"module as promask.recon.Network(module)."
             )
         if chosen:
             raise InputError(f"The reconstruction is made already: give {', '.join(chosen)} to it.")

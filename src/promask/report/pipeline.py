@@ -81,7 +81,7 @@ def _make_room(out: Path, resume: bool) -> None:
     check_destination(out)
     if not resume and checkpoints_in(out):
         warnings.warn(
-            f"{out} held an unfinished run, which is given up: --resume would have gone on from there.",
+            f"{out} held an unfinished run, which is given up: `resume` would have gone on from there.",
             InputWarning,
             stacklevel=2,
         )
@@ -100,7 +100,7 @@ def _known_again(out: Path, config: Config, data: SampleSet) -> Run:
     for name, value in wanted.items():
         if found.get(name) != value:
             raise InputError(
-                f"{out} is a finished run with {name} {found.get(name)!r} and not {value!r}: leave out --resume "
+                f"{out} is a finished run with {name} {found.get(name)!r} and not {value!r}: leave out `resume` "
                 f"to replace it, or choose another folder."
             )
     return run
@@ -120,7 +120,7 @@ def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnM
         run.save(out)  # before anything else can go wrong
     except OSError as error:
         left = "goes on from the last checkpoint" if checkpoints_in(out) else "tries again"
-        raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and --resume {left}.") from error
+        raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and `resume` {left}.") from error
     judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
     try:
         measurements = measure_run(run, data, judge, on_mask=on_mask)
