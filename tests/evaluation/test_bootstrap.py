@@ -19,7 +19,7 @@ def test_few_images_have_no_interval(monkeypatch):
         monkeypatch.setattr(f"promask.evaluation.{module}.FEWEST", 3)
     comparison = compared(row("energy", [[28, 32]]), row("promask", [[30, 32]]))
     assert [each.interval for each in advantages(comparison)] == [None] * 3
-    assert "From 2 images, no interval can be told." in markdown(comparison)
+    assert "Too few for a confidence interval: 2 images." in markdown(comparison)
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])

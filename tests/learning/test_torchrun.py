@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SETTINGS = ("--accel", "4", "--steps", "300", "--patience", "0")
+SETTINGS = ("--accel", "4", "--steps", "900", "--patience", "0")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_a_process_that_dies_is_started_again_and_all_go_on(scans, alone, tmp_pa
     probabilities, mask, record = content(tmp_path / "run")
     np.testing.assert_allclose(probabilities, alone[0], atol=1e-5)
     assert (mask == alone[1]).all()
-    assert len(record["history"]["loss"]) == 300
+    assert len(record["history"]["loss"]) == 900
     assert record["about"]["checkpoints"]["resumed"] == [0]
     assert not list((tmp_path / "run").glob("checkpoint*"))
 
