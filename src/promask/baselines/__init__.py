@@ -94,7 +94,14 @@ def find_baseline(name: str) -> Baseline:
 
 
 def check_available(name: str) -> None:
-    """Refuse a baseline that needs a package which is not installed."""
+    """Refuse a baseline that needs a package which is not installed.
+
+    Args:
+        name: A name of the table.
+
+    Raises:
+        InputError: If the package is missing; the message says how to install it.
+    """
     if not BASELINES[name].available:
         raise InputError(f"{name} masks need {BASELINES[name].needs}: pip install 'promask[{name}]'.")
 

@@ -43,11 +43,25 @@ class BaselineProblem:
         return self.pattern.budget(self.acceleration)
 
     def block(self, default: int = 0) -> UnitMask:
-        """The central block; `default` is its width if the problem has none."""
+        """The calibration region.
+
+        Args:
+            default: Its width if `centre` is None.
+
+        Returns:
+            (*units), centred: whether each unit is in the region.
+        """
         return self.pattern.block(default if self.centre is None else self.centre, self.budget)
 
     def best(self, values: Units) -> UnitMask:
-        """The central block, and units of largest value up to the budget."""
+        """The calibration region, and the units of largest value up to the budget.
+
+        Args:
+            values: (*units), centred.
+
+        Returns:
+            (*units), centred: whether each unit is acquired.
+        """
         return self.pattern.largest(values.masked_fill(self.block(), torch.inf), self.budget)
 
     def generator(self) -> torch.Generator:

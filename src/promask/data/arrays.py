@@ -62,7 +62,11 @@ def from_kspace(
 
     Args:
         kspace: Complex, (H, W), (N, H, W) or (N, coil, H, W), with the centre at n // 2 of each axis.
-        labels, subjects, volumes, name, maps: As for `from_images`.
+        labels: Whole numbers, (H, W) or (N, H, W).
+        subjects: The subject of each sample, which a split never cuts through.
+        volumes: Whether the samples are volumes, with a further axis before H.
+        name: Where the k-space comes from, for messages.
+        maps: Coil sensitivities, (coil, *space) for all samples or (N, coil, *space).
 
     Returns:
         The data set, of the images of this k-space.

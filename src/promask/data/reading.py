@@ -93,11 +93,29 @@ class Reading:
         return {name: getattr(self, name) for name in Reading.CHECKS}
 
     def choose_slices(self, count: int, default: slice = slice(None)) -> range:
-        """The numbers of the slices to read, of `count`; `default` holds if `slices` is None."""
+        """The numbers of the slices to read.
+
+        Args:
+            count: How many slices there are.
+            default: Which of them to read if `slices` is None.
+
+        Returns:
+            The numbers, from 0.
+        """
         return range(count)[default if self.slices is None else slice(*self.slices)]
 
     def final_size(self, space: tuple[int, ...]) -> tuple[int, ...]:
-        """The size of an image after cropping and padding; a single number holds for each of its axes."""
+        """The size of an image after cropping and padding; a single number holds for each of its axes.
+
+        Args:
+            space: The size of the image as it was read, (*space).
+
+        Returns:
+            `size` with a number for each axis, or `space` if there is none.
+
+        Raises:
+            InputError: If `size` has another number of axes.
+        """
         if self.size is None:
             return space
         size = self.size * len(space) if len(self.size) == 1 else self.size

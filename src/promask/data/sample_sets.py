@@ -24,7 +24,7 @@ BLOCKS = 10
 class ArraySet:
     """Samples in memory, checked when the set is made.
 
-    Attributes:
+    Args:
         images: (N, channel, *space), real or complex.
         name: Where the samples come from, for messages.
         labels: (N, *space), whole numbers; None if there are none.

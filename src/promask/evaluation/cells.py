@@ -314,7 +314,7 @@ def with_shares(quality: Mapping[str, Values], full: Mapping[str, Values], measu
 class Comparison:
     """All methods at all accelerations, on the same images.
 
-    Attributes:
+    Args:
         data: The name of the data.
         measure: The metrics, and how they were measured.
         measured_on: What each value of a metric belongs to, with its number: `159 held-out slices`.
@@ -341,11 +341,25 @@ class Comparison:
         return sorted({scores.acceleration for scores in self.scores})
 
     def at(self, acceleration: float) -> list[Scores]:
-        """The methods at one acceleration, in the order of the table."""
+        """The methods at one acceleration.
+
+        Args:
+            acceleration: One of `accelerations`.
+
+        Returns:
+            Their scores, in the order of the table.
+        """
         return [scores for scores in self.scores if scores.acceleration == acceleration]
 
     def is_defined(self, metric: str) -> bool:
-        """Whether a metric is defined for any of them."""
+        """Whether a metric is defined for any of the methods.
+
+        Args:
+            metric: Such as `psnr`, `ssim` or `dice`.
+
+        Returns:
+            False if its mean is not finite for each of them.
+        """
         return any(np.isfinite(row.mean(metric)) for row in self.scores)
 
 

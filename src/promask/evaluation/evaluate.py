@@ -62,7 +62,7 @@ class SegmentationScores:
 class Evaluation:
     """The quality of every image or volume, and the part of the data that they belong to.
 
-    Attributes:
+    Args:
         psnr: Peak signal-to-noise ratio in dB, a value for each image or volume.
         ssim: Structural similarity; NaN for images that are too small.
         nmse: Squared error relative to the energy of the fully sampled image.

@@ -106,7 +106,15 @@ class ExportedMask:
 
     @staticmethod
     def of_distribution(distribution: MaskDistribution, asked: float | None = None) -> "ExportedMask":
-        """The most probable mask of a distribution."""
+        """The most probable mask of a distribution.
+
+        Args:
+            distribution: The probabilities that were learned.
+            asked: The acceleration that was asked for, if it is known.
+
+        Returns:
+            The mask with its record.
+        """
         pattern = distribution.pattern
         return ExportedMask(distribution.mode(), pattern.free, pattern.extent, asked)
 
@@ -136,7 +144,18 @@ class ExportedMask:
 
     @staticmethod
     def of_file(values: Array, beside: Mapping[str, Any]) -> "ExportedMask":
-        """From the values of a file and what it keeps beside them; without a record of promask, it is deduced."""
+        """Make one of the content of a file.
+
+        Args:
+            values: Zeros and ones, or booleans, (*space), centred.
+            beside: What the file keeps beside them. Without a record of promask, it is deduced from the mask.
+
+        Returns:
+            The mask with its record.
+
+        Raises:
+            InputError: If the values are no mask, or do not have the shape that the record states.
+        """
         record = MaskRecord.parse(beside)
         if record is None:
             return ExportedMask.of_mask(values)

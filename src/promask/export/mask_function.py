@@ -137,9 +137,15 @@ class MaskFunction:
         return self.floats(shape, seed)
 
     def floats(self, shape: Sequence[int], seed: Seed = None) -> tuple[AnyArray, int]:
-        """FastMRI: a mask to multiply k-space of this shape, (..., H, W, 2), with, and the width of its centre.
+        """Return the mask as fastMRI wants it.
 
-        The width is that of the largest block, centred as fastMRI does it, in which every unit is acquired.
+        Args:
+            shape: Of k-space, (..., H, W, 2).
+            seed: The same seed gives the same random mask; None gives a new one.
+
+        Returns:
+            A mask to multiply k-space with, (1, ..., W, 1) for lines or (1, ..., H, W, 1), and the width of its
+            centre: that of the largest block, centred as fastMRI does it, in which every sample is acquired.
         """
         mask = self._fitting(shape, seed)
         width = _centre_width(self.exported.pattern.restrict(mask))
@@ -148,7 +154,16 @@ class MaskFunction:
         return values.to(torch.float32, copy=True).reshape(*[1] * (len(shape) - 1 - len(space)), *space, 1), width
 
     def booleans(self, shape: Sequence[int], return_acs: bool = False, seed: Seed = None) -> AnyArray:
-        """DIRECT: a mask, (1, ..., H, W, 1), with one axis more, for the coils; or only its centre."""
+        """Return the mask as DIRECT wants it.
+
+        Args:
+            shape: Of k-space without coils, (..., H, W, 2).
+            return_acs: Whether only the calibration region is wanted.
+            seed: The same seed gives the same random mask; None gives a new one.
+
+        Returns:
+            The mask, (1, ..., H, W, 1), with one axis more, for the coils.
+        """
         mask = self._fitting(shape, seed)
         pattern = self.exported.pattern
         if return_acs:
@@ -160,10 +175,15 @@ class MaskFunction:
         return values.expand(space).clone().reshape(*[1] * (len(shape) - len(space)), *space, 1)
 
     def masked(self, kspace: Any, seed: Seed = None) -> tuple[AnyArray, AnyArray]:
-        """MONAI: masked k-space, and the zero-filled magnitude image.
+        """Mask k-space as MONAI wants it.
 
-        K-space is complex, (..., coil, H, W), or real, (..., coil, H, W, 2). The image is the root of the sum of
-        squares over the coils, (..., H, W).
+        Args:
+            kspace: Complex, (..., coil, H, W), or real, (..., coil, H, W, 2).
+            seed: The same seed gives the same random mask; None gives a new one.
+
+        Returns:
+            Masked k-space, and the zero-filled magnitude image, (..., H, W): the root of the sum of squares over
+            the coils.
         """
         kspace = as_tensor(kspace) if isinstance(kspace, np.ndarray) else kspace
         in_pairs = not kspace.is_complex()

@@ -49,12 +49,26 @@ def usual_learner(network: bool, iterative: bool) -> str:
     Args:
         network: Whether a segmentation network judges the images: its gradients are noisy, and dear.
         iterative: Whether the reconstruction is iterative: what a unit is worth depends on its neighbours.
+
+    Returns:
+        A name of the table `LEARNERS`.
     """
     return ShapeRace.name if network else Exchange.name if iterative else BestResponse.name
 
 
 def make_learner(learner: Any, settings: Any) -> Learner:
-    """A learner from its name, with those of the settings that it has; or one that is made already."""
+    """Make a learner from its name, or check one that was given.
+
+    Args:
+        learner: A name of the table `LEARNERS`, or an object that keeps the contract of `Learner`.
+        settings: An object with the fields of the learner as attributes, such as a `Config`; not used for objects.
+
+    Returns:
+        The learner, or the object itself.
+
+    Raises:
+        InputError: If there is no such learner, or the object is none.
+    """
     if not isinstance(learner, str):
         if isinstance(learner, type) or not isinstance(learner, Learner):
             raise InputError(f"{learner!r} is no learner: give a name, {', '.join(LEARNERS)}, or an object.")
@@ -68,13 +82,27 @@ def make_learner(learner: Any, settings: Any) -> Learner:
 
 
 def unknown_learner(name: str) -> InputError:
-    """What is said of a name that is not in the table."""
+    """The error for a name that is not in the table.
+
+    Args:
+        name: The unknown name.
+
+    Returns:
+        The error, to be raised; its message lists the known names.
+    """
     known = ", ".join(LEARNERS)
     return InputError(f"Unknown learner {name!r}: choose one of {known}, or give an object as `learner`.")
 
 
 def describe(learner: Any) -> Description:
-    """What is known of a learner, which is a name or an object; one that says nothing has the usual properties."""
+    """Describe a learner.
+
+    Args:
+        learner: A name, or an object; its description is the attribute `about`.
+
+    Returns:
+        The description; the default one for a learner that has none.
+    """
     kind = LEARNERS.get(learner) if isinstance(learner, str) else learner
     found: Description = getattr(kind, "about", Description())
     return found

@@ -16,9 +16,13 @@ class History:
     """The loss, budget and temperature of every step, and the step after which the mask no longer changed."""
 
     loss: list[float] = field(default_factory=list)
+    """The mean loss of each step."""
     budget: list[float] = field(default_factory=list)
+    """What the probabilities could sum to after each step."""
     temperature: list[float] = field(default_factory=list)
+    """Of each step; 0 for learners that have none."""
     stopped: int | None = None
+    """The step after which the mask no longer changed; None if learning was not stopped early."""
     halved: list[tuple[int, int]] = field(default_factory=list)
     """Steps in which memory ran out, and how many images were worked on at a time from then on."""
 
@@ -35,7 +39,14 @@ class History:
 
     @staticmethod
     def restored(state: Mapping[str, Any]) -> "History":
-        """As it was."""
+        """Restore a history from a checkpoint.
+
+        Args:
+            state: What the function that `snapshot` returned gave.
+
+        Returns:
+            The history as it was.
+        """
         loss, budget, temperature = state["values"].tolist()
         halved = [(int(step), int(count)) for step, count in state["halved"]]
         return History(loss, budget, temperature, state["stopped"], halved)
@@ -51,6 +62,7 @@ class State:
     theta: Units
     """The probabilities, (*units), in FFT order."""
     finetuning: Finetuning | None = None
+    """The network that is trained while the mask is learned; None if there is none."""
     budget: float = 0.0
     """What the probabilities may sum to after the last step."""
     temperature: float = 0.0
@@ -58,6 +70,7 @@ class State:
     watched: torch.Tensor | None = None
     """The mask at the last look of `EarlyStopping`."""
     history: History = field(default_factory=History)
+    """The loss of every step so far, among others."""
 
     @property
     def step(self) -> int:
@@ -69,7 +82,11 @@ class State:
         return {}
 
     def restore_memory(self, memory: Mapping[str, Any]) -> None:
-        """Go on from what `memory` gave; what does not fit is a ValueError, a LookupError or a TypeError."""
+        """Go on from what `memory` gave.
+
+        Args:
+            memory: As read from a checkpoint; what does not fit is a ValueError, a LookupError or a TypeError.
+        """
 
     def snapshot(self) -> Callable[[], dict[str, Any]]:
         """The state as it is now, for when it is asked for: what takes time is left for then."""
@@ -85,7 +102,11 @@ class State:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a snapshot; one that does not fit is a ValueError, a LookupError or a TypeError."""
+        """Go on from a snapshot.
+
+        Args:
+            state: As read from a checkpoint; one that does not fit is a ValueError, a LookupError or a TypeError.
+        """
         self.theta = restore_tensor(state["theta"], self.theta)
         if not ((self.theta >= 0) & (self.theta <= 1)).all():
             raise ValueError("The probabilities of the state are not between 0 and 1.")
@@ -119,7 +140,16 @@ class Learner(Protocol):
         """
 
     def batches(self, problem: Problem, state: Any, member: int) -> Generator[Any, None, None]:
-        """The batches of the steps that follow a state, as `step` takes them."""
+        """The batches of the steps that follow a state.
+
+        Args:
+            problem: What is asked.
+            state: The state to go on from, initial or restored.
+            member: The number of the member.
+
+        Returns:
+            A generator of batches, each as `step` takes it.
+        """
 
     def step(self, problem: Problem, state: Any, batch: Any) -> tuple[Any, float]:
         """One step.
@@ -134,7 +164,15 @@ class Learner(Protocol):
         """
 
     def finished(self, problem: Problem, state: Any) -> bool:
-        """Whether no further step is to be made."""
+        """Whether no further step is to be made.
+
+        Args:
+            problem: What is asked.
+            state: The state after the last step.
+
+        Returns:
+            True when the member has ended.
+        """
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,9 @@ class GradientLearner:
 
     name: ClassVar[str]
     steps: int
+    """The number of steps of a member."""
     batch_size: int
+    """The images of each step."""
     samples: int = 1
     """L, the masks drawn for each image of a batch."""
     annealing: str = "none"
@@ -91,7 +93,15 @@ class GradientLearner:
         return loss_and_slopes
 
     def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
-        """What gathers the evidence of one member."""
+        """Make what draws the masks of one member and gathers evidence from them.
+
+        Args:
+            problem: What is asked.
+            noise: The random numbers of the masks, on the device of the images.
+
+        Returns:
+            An object that keeps the contract of `Evidence`.
+        """
         raise NotImplementedError
 
     def init(self, problem: Problem, member: int) -> GradientState:
@@ -139,7 +149,15 @@ class GradientLearner:
         return state, loss
 
     def budget(self, problem: Problem, step: int) -> float:
-        """What the probabilities may sum to after a step."""
+        """What the probabilities may sum to after a step.
+
+        Args:
+            problem: What is asked.
+            step: The number of the step, from 1.
+
+        Returns:
+            The sum; from all units down to the budget of the problem, as `annealing` says.
+        """
         units = problem.pattern.units
         ends = (self.exploration, self.exploitation)
         return schedules.budget(step, self.steps, units, problem.budget, *ends, self.annealing)

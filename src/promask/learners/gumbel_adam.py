@@ -31,6 +31,7 @@ class GumbelAdam(GradientLearner):
     )
 
     learning_rate: float = 0.01
+    """The step size of Adam."""
 
     def evidence(self, problem: Problem, noise: torch.Generator) -> Evidence:
         """The straight-through gradient."""

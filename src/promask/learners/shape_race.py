@@ -92,7 +92,9 @@ class ShapeRace:
     )
 
     steps: int
+    """The most rounds."""
     batch_size: int
+    """The images of the first round."""
 
     def init(self, problem: Problem, member: int) -> RaceState:
         """All shapes around the energy, or around the probabilities to start from."""

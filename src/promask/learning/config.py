@@ -108,8 +108,11 @@ class Config(Reading):
     """
 
     acceleration: float
+    """The acceleration factor, at least 1."""
     steps: int
+    """The most steps of a member."""
     batch_size: int
+    """The images of each step."""
     samples: int
     """L, the masks drawn for each image of a batch."""
     members: int
@@ -123,11 +126,13 @@ class Config(Reading):
     learning_rate: float = 0.01
     """Of `gumbel-adam`; the other learners have none."""
     pattern: str = "2d"
+    """What is acquired as a whole: `1d` for lines, `2d` or `3d` for samples."""
     axis: tuple[int, ...] | None = None
     """Which axes are free; None: the last ones."""
     task: str = RECONSTRUCTION
     """What the images are for: to be looked at, or a segmentation by a network."""
     loss: str = "mse"
+    """What is minimised: `mse`, `l1`, `ssim`, `complex-mse`, `complex-l1`, `segmentation`, or a weighted sum."""
     network: str | None = None
     """The file of the network that segments."""
     finetune: bool = False
@@ -141,6 +146,7 @@ class Config(Reading):
     regularisation: float | None = None
     """Of the reconstruction; None: its own."""
     init: str = "uniform"
+    """The initial probabilities: `uniform`, `energy`, or the name of a file of probabilities."""
     exploration: float = 0.1
     """The share of the steps before the budget begins to fall."""
     exploitation: float = 0.1
@@ -148,9 +154,11 @@ class Config(Reading):
     centre: int = 0
     """The width of the block in the centre of k-space that is always acquired, and counted in the budget."""
     seed: int = 0
+    """Of all random numbers."""
     part: str | None = None
     """`train`, `test` or `all` of the data; None: the learning part where the data tell their subjects."""
     device: str = "cpu"
+    """Where PyTorch computes, such as `cpu` or `cuda`."""
 
     CHECKS: ClassVar[Mapping[str, Check]] = _CHECKS
 
@@ -209,14 +217,31 @@ class Config(Reading):
         return Config.from_dict({**usual, **settings})
 
     def for_images(self, recon: str) -> "Config":
-        """The settings to learn a mask for the squared error of the image itself, on the same pattern."""
+        """The settings to learn a mask for the squared error of the image itself, on the same pattern.
+
+        Args:
+            recon: The name of the reconstruction.
+
+        Returns:
+            The default preset, with the acceleration, pattern, centre, seed, device and part of these settings.
+        """
         usual = Config.preset("default", acceleration=self.acceleration, recon=recon)
         shared = ("pattern", "axis", "volumes", "centre", "seed", "device", "part")
         return dataclasses.replace(usual, **{name: getattr(self, name) for name in shared})
 
     @staticmethod
     def from_dict(settings: Mapping[str, Any]) -> "Config":
-        """From plain values; unknown names are refused."""
+        """Make settings from plain values.
+
+        Args:
+            settings: By the name of the field, as `to_dict` gives them.
+
+        Returns:
+            The settings.
+
+        Raises:
+            InputError: If a name is unknown, a setting is missing, or a value is not possible.
+        """
         settings = in_present_names(settings)
         refuse_unknown(settings)
         if "acceleration" not in settings:

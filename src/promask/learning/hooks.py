@@ -28,7 +28,9 @@ class Progress:
     """What a callback is told after every step."""
 
     member: int
+    """The number of the member, from 0."""
     members: int
+    """How many members there are."""
     step: int
     """Counts from 1."""
     steps: int
@@ -38,6 +40,7 @@ class Progress:
     budget: float
     """How many samples or lines the probabilities may sum to."""
     temperature: float
+    """Of the step; 0 for learners that have none."""
     probabilities: Units
     """One per sample or line, (*units), centred: DC at index n // 2."""
 

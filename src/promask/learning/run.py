@@ -140,7 +140,14 @@ class Run:
         return make_reconstruction(self.config.recon, self.config.iterations, self.config.regularisation)
 
     def with_record(self, **fields: Any) -> "Run":
-        """The same run with other values in its record."""
+        """The same run with other values in its record.
+
+        Args:
+            **fields: The new values, by the name of the field of the record.
+
+        Returns:
+            A new run; this one is not changed.
+        """
         return replace(self, record=replace(self.record, **fields))
 
     def export(self, path: str | Path, to: str | None = None) -> Path:

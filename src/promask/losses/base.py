@@ -110,7 +110,14 @@ class WeightedSum:
         return next(term.loss for term in self.terms if term.loss.needs_labels).label(sample)
 
     def scaled_by(self, values: Sequence[float]) -> "WeightedSum":
-        """The same sum, with each loss divided by a value such as its loss for the initial mask."""
+        """The same sum, with each loss divided by a value such as its loss for the initial mask.
+
+        Args:
+            values: One for each term, all positive.
+
+        Returns:
+            A new sum with these scales.
+        """
         if min(values) <= 0:
             raise InputError(
                 f"The losses of {self.name} cannot be compared: one of them is not positive at the start."

@@ -42,7 +42,12 @@ class Segmentation:
     def check(self, data: SampleSet, channels: int | None = None) -> None:
         """Refuse data that do not fit the network, or have no labels.
 
-        `channels` is what the network gets, if it is not what the data have: coils may be combined.
+        Args:
+            data: What is to be segmented.
+            channels: How many channels the network gets, if not as many as the data have: coils may be combined.
+
+        Raises:
+            InputError: If the number of channels or axes does not fit, or there is no label.
         """
         if isinstance(self.network, SegmentationNetwork):
             wanted = self.network.architecture
@@ -76,7 +81,17 @@ class Segmentation:
         return check_scalar(dice_cross_entropy(outputs, labels, self.classes), self.name).to(images.device)
 
     def outputs(self, images: Targets) -> Logits:
-        """What the network makes of magnitude images, wherever it is."""
+        """Apply the network to magnitude images, on its own device.
+
+        Args:
+            images: (batch, channel, *space).
+
+        Returns:
+            The outputs, (batch, output, *space), on the device of the network.
+
+        Raises:
+            InputError: If the outputs do not fit the classes.
+        """
         parameter = next(self.network.parameters(), images)
         outputs: Tensor = self.network(images.to(parameter.device))
         if self.classes is not None:

@@ -99,6 +99,13 @@ def settings_of(recon: Reconstruction) -> dict[str, Any]:
 
 
 def is_built_in(recon: Reconstruction) -> bool:
-    """Whether a reconstruction can be made again from its name and its settings."""
+    """Whether a reconstruction can be made again from its name and its settings.
+
+    Args:
+        recon: Any reconstruction.
+
+    Returns:
+        True for those of the table `RECONSTRUCTIONS`.
+    """
     known = RECONSTRUCTIONS.get(recon.name)
     return known is not None and type(recon) is type(known())

@@ -77,7 +77,14 @@ class SpectralReconstruction(ABC):
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> AnyImages:
         """The same as a call, for k-space and mask in FFT order.
 
-        The mask may be a broadcast view: along axes where it does not change, there is less to do.
+        Args:
+            spectra: Fully sampled, (batch, coil or channel, *space).
+            mask: (batch or 1, 1, *space) or (*space). It may be a broadcast view: along axes where it does not
+                change, there is less to do.
+            maps: Coil sensitivities, (batch or 1, coil, *space); None if every channel is an image of its own.
+
+        Returns:
+            Images, (batch, channel, *space); one channel where coils are combined.
         """
 
     def __call__(self, kspace: Spectra, mask: KspaceMask, maps: Maps | None = None) -> AnyImages:

@@ -49,7 +49,16 @@ class PartialFourier(SpectralReconstruction):
         return phase * least_squares(kspace, mask, solver)
 
     def phase_factor(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None) -> ComplexImages:
-        """e^(i phase) of the image that the central block gives, smoothly cut out."""
+        """e^(i phase) of the image that the central block gives, smoothly cut out.
+
+        Args:
+            spectra: K-space in FFT order, (batch, coil or channel, *space).
+            mask: In FFT order, (batch or 1, 1, *space) or (*space).
+            maps: Coil sensitivities, (batch or 1, coil, *space), or None.
+
+        Returns:
+            Complex numbers of magnitude 1, (batch, channel, *space).
+        """
         dimensions = spectra.ndim - 2
         window = torch.ones((), dtype=mask.dtype, device=mask.device)
         for axis in space_axes(dimensions):

@@ -91,7 +91,14 @@ class RunMeasurements:
     contours: "Figure | None" = None
 
     def add_to(self, run: Run) -> Run:
-        """The run with these measurements in its record, as run.json keeps them."""
+        """The run with these measurements in its record, as run.json keeps them.
+
+        Args:
+            run: The run that was measured.
+
+        Returns:
+            A new run; the given one is not changed.
+        """
         compared = {"images": self.images, "draws": self.draws, "masks": self.compared}
         return run.with_record(
             evaluation=Quality.from_json(self.evaluation.summary()),

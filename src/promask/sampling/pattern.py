@@ -162,12 +162,26 @@ class Pattern:
         return units
 
     def total(self, values: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-        """(..., *shape) -> (..., *unit_shape): the sum over the locations of each unit; adjoint of `expand`."""
+        """Sum over the locations of each unit, the adjoint of `expand`.
+
+        Args:
+            values: (..., *shape).
+
+        Returns:
+            (..., *unit_shape).
+        """
         bound = [axis - len(self.shape) for axis in range(len(self.shape)) if axis not in self.free]
         return values.sum(bound) if bound else values
 
     def energies(self, spectra: Spectra) -> UnitDraws:
-        """The energy of each unit in each image: |x_k|^2, summed over channels and the samples of the unit."""
+        """Compute the energy of each unit in each image.
+
+        Args:
+            spectra: K-space, (batch, coil or channel, *shape).
+
+        Returns:
+            (batch, *unit_shape): the squared magnitudes, summed over channels and the samples of the unit.
+        """
         squares = real_product(spectra, spectra)
         return self.total(squares.squeeze(1) if squares.shape[1] == 1 else squares.sum(1))
 
@@ -189,7 +203,18 @@ class Pattern:
         return block & ~self.padding()
 
     def block(self, width: int, budget: int) -> Bool[Tensor, "*units"]:
-        """The calibration region of this width, which must fit the number of units that may be acquired."""
+        """Choose the calibration region, which must fit the number of units that may be acquired.
+
+        Args:
+            width: Along every undersampled axis, at least 0.
+            budget: How many units may be acquired.
+
+        Returns:
+            (*unit_shape), centred: whether each unit is in the region.
+
+        Raises:
+            InputError: If the region has more units than may be acquired.
+        """
         if width < 0:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
         block = self.centre(width)
@@ -211,6 +236,12 @@ class Pattern:
                 [0, 0, 1, 1, 0, 0],
                 [0, 0, 1, 1, 1, 0],
                 [0, 0, 0, 0, 0, 0]], dtype=torch.int32)
+
+        Args:
+            count: How many units to choose.
+
+        Returns:
+            (*unit_shape), centred: whether each unit is chosen.
         """
         needed = torch.zeros(self.unit_shape, dtype=torch.float64)
         for position, n in enumerate(self.unit_shape):

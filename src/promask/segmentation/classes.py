@@ -46,7 +46,18 @@ class Classes:
 
     @staticmethod
     def parse(texts: Sequence[str], overlapping: bool = False) -> "Classes":
-        """From `name=number`, or from names alone, which are then numbered from 1."""
+        """Read classes from texts.
+
+        Args:
+            texts: `name=number` for each class, or names alone, which are then numbered from 1.
+            overlapping: Whether a pixel belongs to every class whose number its label reaches.
+
+        Returns:
+            The classes.
+
+        Raises:
+            InputError: If a text is neither a name nor `name=number`.
+        """
         names, values = [], []
         for place, text in enumerate(texts, start=1):
             name, equals, number = text.partition("=")
@@ -68,6 +79,15 @@ class Classes:
         """The label of a sample; where classes were not annotated, its background is a negative number.
 
         The bits of that number, without the sign, say which classes it may be as well.
+
+        Args:
+            sample: A sample with a label.
+
+        Returns:
+            Whole numbers, (*space).
+
+        Raises:
+            InputError: If the sample has no label.
         """
         if sample.label is None:
             raise InputError(f"{sample.name} has no label: a segmentation needs labels of all samples.")
@@ -78,18 +98,39 @@ class Classes:
         return torch.where(label == 0, -hidden, label) if hidden else label
 
     def regions(self, labels: Labels) -> Regions:
-        """Where each class is."""
+        """Where each class is.
+
+        Args:
+            labels: As `label` gives them, (batch, *space).
+
+        Returns:
+            (batch, class, *space), booleans.
+        """
         labels = labels.unsqueeze(1)
         values = self._column(self.values, labels)
         return labels >= values if self.overlapping else labels == values
 
     def hidden(self, labels: Labels) -> Regions:
-        """Where each class may be, in the background, as it was not annotated."""
+        """Where each class may be, in the background, as it was not annotated.
+
+        Args:
+            labels: As `label` gives them, (batch, *space).
+
+        Returns:
+            (batch, class, *space), booleans.
+        """
         labels = labels.unsqueeze(1)
         return (labels < 0) & ((-labels >> self._column(range(len(self)), labels)) & 1 == 1)
 
     def predicted(self, logits: Logits) -> Regions:
-        """Where a network with these outputs sees each class."""
+        """Where a network with these outputs sees each class.
+
+        Args:
+            logits: The outputs of the network, (batch, output, *space).
+
+        Returns:
+            (batch, class, *space), booleans.
+        """
         if self.overlapping:
             return logits > 0
         return logits.argmax(1, keepdim=True) == self._column(range(1, self.outputs), logits)
