@@ -21,9 +21,8 @@ from helpers import smooth_images
 from promask import learn
 from promask.data import cache
 from promask.data.file_set import prepare
-from promask.data.folder import read_folder
 from promask.data.reading import Reading
-from promask.data.sources import READERS, load
+from promask.data.sources import READERS, load, read_folder
 from promask.errors import InputError, InputWarning
 
 IMAGES = smooth_images(12, size=(20, 18), phase=False).abs().float()[:, 0].numpy()
