@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
@@ -110,23 +111,10 @@ class Learned:
     @staticmethod
     def read(folder: Path) -> "Learned":
         """From the record and the probabilities of a run folder."""
-        path = folder / "run.json"
+        path, record = folder / "run.json", read_record(folder)
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path} is damaged: {one_line(error)}.") from error
-        if not isinstance(record, dict) or record.get("format") != RUN_FORMAT:
-            raise InputError(
-                f"{path} is not the record of a run that this version of promask reads; its mask.npy and "
-                f"probabilities.npy can be used by themselves."
-            )
-        try:
-            shape, free = (tuple(map(index, record["pattern"][name])) for name in ("shape", "free"))
-            extent = tuple((index(start), index(stop)) for start, stop in record["pattern"].get("extent", ()))
-            pattern = Pattern(shape, free, extent)
-            check_claim(math.prod(shape), path)
+            pattern = parse_pattern(record["pattern"])
+            check_claim(math.prod(pattern.shape), path)
             probabilities = read_array(folder / "probabilities.npy", "f", "real numbers").to(torch.float32)
             distribution = MaskDistribution(probabilities, pattern, record["budget"])
             return Learned(
@@ -188,3 +176,36 @@ def _read_file(path: Path) -> ExportedMask:
         return ExportedMask.of_file(values, beside)
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         raise InputError(f"{path} is not a mask: {one_line(error)}.") from error
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The content of run.json, of a version that is read here."""
+    record = read_any_record(folder)
+    if record.get("format") != RUN_FORMAT:
+        raise InputError(
+            f"{folder / 'run.json'} is not the record of a run that this version of promask reads; its mask.npy "
+            f"and probabilities.npy can be used by themselves."
+        )
+    return record
+
+
+def read_any_record(folder: Path) -> dict[str, Any]:
+    """The content of run.json, of whatever version."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is not a run: it holds no run.json.")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: {one_line(error)}.") from error
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+    if not isinstance(record, dict) or "format" not in record:
+        raise InputError(f"{path} is not the record of a run.")
+    return record
+
+
+def parse_pattern(record: Mapping[str, Any]) -> Pattern:
+    """The pattern that a run.json describes."""
+    extent = tuple((index(start), index(stop)) for start, stop in record.get("extent", ()))
+    return Pattern(tuple(map(index, record["shape"])), tuple(map(index, record["free"])), extent)

@@ -2,9 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import nn
 from promask.data.atomic import check_writable, is_temporary, read_array, replace_folder, save_array, save_text
 from promask.data.sandbox import check_claim
 from promask.errors import InputError, count, one_line
+from promask.export.files import RUN_FORMAT, parse_pattern, read_any_record, read_record
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import Trajectory
@@ -26,8 +26,6 @@ from promask.sampling.pattern import Pattern
 from promask.segmentation.network import SegmentationNetwork, is_network
 from promask.types import Mask, Masks, Units
 
-FORMAT = 2
-"""The version of the run folder's layout."""
 NETWORK = "network.safetensors"
 """The file of a network that was trained on."""
 TRAJECTORY = "trajectory.npy"
@@ -190,9 +188,9 @@ class Run:
             The run.
         """
         folder = Path(folder)
-        record = _read_record(folder)
+        record = read_record(folder)
         try:
-            pattern = _pattern(record["pattern"])
+            pattern = parse_pattern(record["pattern"])
             check_claim(math.prod(pattern.shape), folder / "run.json")
             config = Config.from_dict(record["config"])
             probabilities = _read_units(folder / "probabilities.npy", pattern)
@@ -221,7 +219,7 @@ class Run:
         elif self.network is not None:
             save_model(self.network, str(folder / NETWORK))  # the weights alone
         record = {
-            "format": FORMAT,
+            "format": RUN_FORMAT,
             "config": self.config.to_dict(),
             "seed": self.config.seed,
             "acceleration": {"asked": self.config.acceleration, "achieved": self.acceleration},
@@ -245,7 +243,9 @@ def check_destination(folder: Path) -> None:
         raise InputError(f"The result cannot replace {folder}, the folder that you are in: choose another one.")
     if folder.is_dir() and any(folder.iterdir()):
         if (folder / "run.json").is_file():
-            _read_json(folder)  # a run of another version may be replaced; a damaged record is left for its owner
+            read_any_record(
+                folder
+            )  # a run of another version may be replaced; a damaged record is left for its owner
         elif not checkpoints_in(folder):
             raise InputError(f"{folder} exists and is not a run: choose another folder for the result.")
         ours = {*CONTENT, *(path.name for path in checkpoints_in(folder))}
@@ -257,39 +257,9 @@ def check_destination(folder: Path) -> None:
     check_writable(place.parent)
 
 
-def _read_record(folder: Path) -> dict[str, Any]:
-    record = _read_json(folder)
-    if record.get("format") != FORMAT:
-        raise InputError(
-            f"{folder / 'run.json'} is not the record of a run that this version of promask reads; "
-            f"its mask.npy and probabilities.npy can be used by themselves."
-        )
-    return record
-
-
-def _read_json(folder: Path) -> dict[str, Any]:
-    path = folder / "run.json"
-    if not path.is_file():
-        raise InputError(f"{folder} is not a run: it holds no run.json.")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: {one_line(error)}.") from error
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-    if not isinstance(record, dict) or "format" not in record:
-        raise InputError(f"{path} is not the record of a run.")
-    return record
-
-
 def _holds_network(folder: Path) -> bool:
     """Whether there is a network that promask can build; of another one there are the weights alone."""
     return (folder / NETWORK).is_file() and is_network(folder / NETWORK)
-
-
-def _pattern(record: Mapping[str, Any]) -> Pattern:
-    extent = tuple((index(start), index(stop)) for start, stop in record.get("extent", ()))
-    return Pattern(tuple(map(index, record["shape"])), tuple(map(index, record["free"])), extent)
 
 
 def _read_trajectory(path: Path, steps: Sequence[int] | None, pattern: Pattern) -> Trajectory | None:
