@@ -57,7 +57,7 @@ def test_a_centre_beyond_the_budget(name):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_accelerations_below_one(name):
-    with pytest.raises(InputError, match="acceleration must be from 1"):
+    with pytest.raises(InputError, match="acceleration` must be from 1"):
         baseline_mask(name, DATA, Pattern((6, 8), (0, 1)[-BASELINES[name].free[-1] :]), 0.9)
 
 

@@ -163,7 +163,7 @@ def test_other_conditions_need_another_folder(images, tmp_path):
     ("settings", "sentence"),
     [
         ({"accelerations": []}, "No acceleration was given"),
-        ({"accelerations": [0.5]}, "The acceleration must be from 1"),
+        ({"accelerations": [0.5]}, "`acceleration` must be from 1"),
         (
             {"accelerations": [1000]},
             "energy at x1000: `acceleration` must be from 1 to [0-9]+, the number of samples or lines",

@@ -308,7 +308,7 @@ def test_the_ends_of_what_there_is_to_choose(acceleration, centre):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"acceleration": 0.5}, "acceleration must be"),
+        ({"acceleration": 0.5}, "acceleration` must be"),
         ({"pattern": "4d"}, "Unknown pattern"),
         ({"pattern": "3d"}, "needs 3 axes"),
         ({"centre": 5}, "narrower centre"),

@@ -238,7 +238,7 @@ def test_the_budget_is_told_when_the_data_are_known(client, scans):
     assert lines["budget"] == {"acquired": 4, "units": 24}
     too_wide = client.post("/api/check", json={**wish, "centre": 20})
     assert too_wide.status_code == 400
-    assert "400 units" in too_wide.json()["error"]
+    assert "400 samples" in too_wide.json()["error"]
 
 
 def test_damaged_files_are_one_sentence_without_places(server, client, tmp_path):

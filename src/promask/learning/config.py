@@ -206,12 +206,12 @@ class Config(Reading):
         if for_network:
             usual["loss"] = SEGMENTATION
         if iterative is None:
-            make = RECONSTRUCTIONS.get(settings.get("recon", ZeroFilled.name))
+            make = RECONSTRUCTIONS.get(str(settings.get("recon", ZeroFilled.name)))
             iterative = make is None or make().iterative
         settings = in_present_names(settings)
         usual.setdefault("learner", usual_learner(for_network, iterative))
         learner = settings.get("learner", usual["learner"])
-        if learner not in LEARNERS and not {"steps", "batch_size", "patience"} <= settings.keys():
+        if str(learner) not in LEARNERS and not {"steps", "batch_size", "patience"} <= settings.keys():
             raise unknown_learner(learner)  # an object brings its settings along
         usual = {**describe(learner).defaults, **usual}
         return Config.from_dict({**usual, **settings})
@@ -285,7 +285,7 @@ def in_present_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`rule`, as older runs have it, as `learner`."""
     present = {name: value for name, value in settings.items() if name != "rule"}
     if "rule" in settings:
-        present.setdefault("learner", FORMER_NAMES.get(settings["rule"], settings["rule"]))
+        present.setdefault("learner", FORMER_NAMES.get(str(settings["rule"]), settings["rule"]))
     return present
 
 

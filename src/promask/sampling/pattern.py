@@ -222,7 +222,7 @@ class Pattern:
         if size > budget:
             raise InputError(
                 f"A `centre` of width {width} has {size} samples or lines, but only {budget} are acquired: "
-                f"choose a narrower one or a lower acceleration."
+                f"choose a narrower centre or a lower acceleration."
             )
         return block
 
