@@ -184,9 +184,15 @@ def test_who_watches_is_let_go_when_the_studio_ends(scans):
     with serving() as server, calling(server) as client:
         job = asked(client, upload=sent(client, scans), **LONG)["id"]
         seen = []
-        watching = threading.Thread(target=lambda: seen.extend(events_of(client, job)))
+
+        def watch():
+            with client.stream("GET", f"/api/jobs/{job}/events") as answer:
+                for line in answer.iter_lines():
+                    seen.extend([json.loads(line[5:])] if line.startswith("data:") else [])
+
+        watching = threading.Thread(target=watch)
         watching.start()
-        until(lambda: server.studio.jobs.get(job).step)
+        until(lambda: seen and server.studio.jobs.get(job).step)  # or the studio ends before anyone watches
         pid = server.studio.jobs.get(job).worker.process.pid
         server.handle_exit(15, None)
         watching.join(10)
