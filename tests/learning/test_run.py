@@ -12,6 +12,7 @@ from promask.errors import InputError
 from promask.learning.records import Quality
 from promask.operators.fourier import to_image
 from promask.report.page import write_report
+from promask.report.wording import how_compared
 
 
 def edit(folder, before, after):
@@ -248,3 +249,12 @@ def test_a_run_is_measured_with_the_reconstruction_it_was_learned_for(tmp_path):
 def test_arguments_that_cannot_be(settings, sentence):
     with pytest.raises(InputError, match=sentence):
         learn(smooth_images(3), **settings)
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"), [(10, "the same 10 images"), (159, "the same 10 of the 159 images")]
+)
+def test_a_table_on_some_of_the_images_says_so(measured, said):
+    run = learn(smooth_images(3, size=(12, 10), dtype=torch.complex64), 4, steps=2)
+    run = run.with_record(evaluation=Quality(acceleration=4, images=measured, part="test"))
+    assert f"All masks were measured on {said}, " in how_compared(run, 10, 5)

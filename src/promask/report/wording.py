@@ -154,7 +154,9 @@ def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[
 
 def how_compared(run: Run, images: int, draws: int) -> str:
     """On which images the masks were measured, and how many random ones there were."""
-    same = f"the same {count(images, _noun(run))}" if images > 1 else f"one {_noun(run)}"
+    measured = images if run.record.evaluation is None else run.record.evaluation.images
+    some = f"{images} of the {count(measured, _noun(run))}" if images < measured else count(images, _noun(run))
+    same = f"the same {some}" if images > 1 else f"one {_noun(run)}"
     drawn = f"± is the standard deviation over {draws} random masks."
     drawn = drawn if draws > 1 else "Each random baseline was drawn once."
     return f"All masks were measured on {same}, {relation(run)}, {run.config.recon}. {drawn}"
