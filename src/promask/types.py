@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Complex, Float, Integer, Num, Shaped
@@ -11,21 +11,33 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Geometry:
-    """What of the grid counts, for all samples of a data set; empty where everything does.
+    """What is known of the axes of all samples of a data set, and what of the grid counts; empty: all of it.
 
     Args:
         extent: Start and end of the covered part of each axis of k-space; what lies outside is padding.
         region: The size of the central part of the image that is evaluated.
+        axes: The directions of the axes of k-space, such as ("kx", "ky"); empty if they are not known.
+        readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
+        channels: What channels are: `coil` or `contrast`; empty where there is one, or it is not known.
+        voxel: The size of a voxel in mm along each axis; empty if it is not known.
     """
 
     extent: tuple[tuple[int, int], ...] = ()
     region: tuple[int, ...] = ()
+    axes: tuple[str, ...] = ()
+    readout: int | None = None
+    channels: str = ""
+    voxel: tuple[float, ...] = ()
 
     def resized(self, shape: Sequence[int], size: Sequence[int]) -> "Geometry":
         """The same for images cropped or padded to another size."""
         extent = [scaled_extent(*each) for each in zip(self.extent, shape, size, strict=False)]
         region = tuple(min(part, n) for part, n in zip(self.region, size, strict=False))
-        return Geometry(tuple(extent), () if region == tuple(size) else region)
+        return replace(self, extent=tuple(extent), region=() if region == tuple(size) else region)
+
+    def emulated(self) -> "Geometry":
+        """The same for k-space that is emulated from magnitude images: all of it counts, and none is a readout."""
+        return replace(self, extent=(), region=(), readout=None)
 
     def crop(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """The part of the images that is evaluated."""

@@ -2,8 +2,8 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from promask.data.atomic import Array
@@ -42,6 +42,8 @@ class SampleFile:
     maps: ReadMaps | None = None
     """None if the file has no coil sensitivities."""
     geometry: Geometry = Geometry()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many slices, frames and contrasts the samples are of, slowest first; their product is all samples."""
     held_out: bool | None = None
     variant: str = ""
     """What else determines the content: how a reader treats the values."""
@@ -61,7 +63,7 @@ class SampleFile:
         geometry = self.geometry
         if reading.kspace == "emulated":
             channels = 1 if self.holds_kspace else channels
-            space, geometry = list(geometry.region or space), Geometry()
+            space, geometry = list(geometry.region or space), geometry.emulated()
         size = reading.final_size(tuple(space))
         return (channels, *size), geometry if size == tuple(space) else geometry.resized(space, size)
 
