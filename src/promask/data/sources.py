@@ -5,22 +5,24 @@ A new format or built-in data set is one file, and one line in a table here.
 
 import dataclasses
 import functools
+import logging
 import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from promask.data.arrays import apply_reading, from_dataset, from_images, from_kspace
+from promask.data.arrays import apply_reading, from_array, from_dataset, from_images
+from promask.data.axes import FRAME
 from promask.data.builtin.brain import brain, head
 from promask.data.builtin.cardiac import cardiac
 from promask.data.builtin.knee import knee
 from promask.data.builtin.phantom import Anatomy
+from promask.data.description import describe_data
 from promask.data.file_set import FileSet, OnFile, prepare, read_headers
 from promask.data.readers.acdc import read_acdc
 from promask.data.readers.bart import find_bart_file, read_bart
@@ -33,12 +35,14 @@ from promask.data.readers.nifti import is_label, read_nifti, split_name
 from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.reading import Reading
 from promask.data.sample_file import ReadHeader, SampleFile
-from promask.data.sample_sets import ArraySet, choose_part, reading_of
+from promask.data.sample_sets import ArraySet, choose_part, reading_of, resolve_subset
 from promask.data.sensitivities import calibrate
 from promask.errors import InputError, InputWarning
 from promask.recon.base import Reconstruction
 from promask.types import SampleSet
 
+logger = logging.getLogger("promask")
+"""Says in one line what was understood of data, at the level INFO."""
 FileReader = Callable[[Path, Reading], SampleFile]
 """Describes the samples of a file by its header."""
 
@@ -109,12 +113,7 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
         _check_same_reading(data, reading)
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
-        if reading.holds != "kspace":
-            return apply_reading(from_images(data, volumes=reading.volumes), reading)
-        made = from_kspace(data, volumes=reading.volumes)
-        if reading.kspace == "emulated":
-            made = replace(made, images=torch.linalg.vector_norm(made.images, dim=1, keepdim=True))
-        return apply_reading(made, reading)
+        return from_array(data, reading)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return from_dataset(data, reading)
     raise InputError(f"Cannot load data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
@@ -158,7 +157,7 @@ def _headers(text: str, reading: Reading) -> list[ReadHeader]:
 def _check_same_reading(data: SampleSet, reading: Reading) -> None:
     """Refuse settings that would have no effect, because the data were loaded before."""
     loaded, default = reading_of(data), Reading()
-    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
+    for name in (name for name in Reading.CHECKS if name != "volumes"):
         wanted, used = getattr(reading, name), getattr(loaded, name)
         if wanted not in (getattr(default, name), used):
             raise InputError(
@@ -201,9 +200,22 @@ def read_part(
         The data set, the prepared samples of the part, and the name of the part.
     """
     whole = load(data, reading)
+    _refuse_frames(whole)
     chosen, part = choose_part(whole, part, default)
     samples = prepare(chosen, on_file)
-    return DataPart(whole, samples if recon is None else calibrate(samples, recon, on_file), part)
+    samples = samples if recon is None else calibrate(samples, recon, on_file)
+    logger.info(describe_data(whole, recon).sentence())
+    return DataPart(whole, samples, part)
+
+
+def _refuse_frames(data: SampleSet) -> None:
+    """Frames are separate samples only if the user says so: over time, they are not independent."""
+    frames = getattr(resolve_subset(data)[0], "counts", {}).get(FRAME, 1)
+    if frames > 1 and reading_of(data).frames is None:
+        raise InputError(
+            f"{data.name} has {frames} frames, and patterns over time are not learned yet: set `frames` to "
+            f"separate, and each frame is an image of its own, all with one mask."
+        )
 
 
 def absolute_source(data: Any) -> Any:

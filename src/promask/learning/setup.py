@@ -71,7 +71,9 @@ class Setup:
         whole = load(self.data, config)
         loaded = reading_of(whole).reading_settings()
         config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
-        pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
+        pattern = Pattern.on(
+            whole.shape[1:], whole.geometry, config.pattern, config.axis, allow_readout=config.allow_readout
+        )
         pattern.block(config.centre, pattern.budget(config.acceleration))  # must fit
         with group.first_before_others():
             _, chosen, part = read_part(whole, part=config.part, recon=recon, on_file=on_file)
