@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from promask.errors import InputError, count, one_line
+from promask.errors import Choice, InputError, UncertainDataError, count, one_line
 
 SUBJECT, SLICE, FRAME, CONTRAST, COIL, PARTS, EMPTY = "subject", "slice", "frame", "contrast", "coil", "re/im", "_"
 SAMPLES = (SUBJECT, SLICE, FRAME)
@@ -40,15 +40,6 @@ class Arrangement(NamedTuple):
 
     names: tuple[str, ...]
     words: str
-
-
-class UncertainAxesError(InputError):
-    """An array that can be read in several ways: the sentence lists them, and `choices` has them as texts."""
-
-    def __init__(self, sentence: str, choices: Sequence[tuple[str, str]]) -> None:
-        super().__init__(sentence)
-        self.choices = choices
-        """A value for `axes` each, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +162,7 @@ def find_axes(
         The roles.
 
     Raises:
-        UncertainAxesError: If there are several ways to read it: they are listed.
+        UncertainDataError: If there are several ways to read it: they are listed.
     """
     unknown = holds_kspace is None and is_complex
     about = (shape, is_complex, unknown or bool(holds_kspace), volumes, last_first)
@@ -185,19 +176,19 @@ def find_axes(
         example = "frame slice coil ky kx" if is_complex or holds_kspace else "slice frame y x"
         roles = ", ".join(ROLES)
         raise InputError(f"{what}: name its axes with `axes`, such as {example!r}, out of {roles}.")
-    choices = [(" ".join(each.names), each.words) for each in found]
-    listed = [f'`axes` "{text}" ({words})' for text, words in choices]
+    choices = [Choice("axes", " ".join(each.names), each.words) for each in found]
+    listed = [f'`axes` "{text}" ({words})' for _, text, words in choices]
     chosen = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
     if not unknown:
         why = "which can be read in several ways"
         if alternating:
             why = "so its k-space is not complex, unless real and imaginary parts alternate along the last axis"
-        raise UncertainAxesError(f"{what}, {why}: choose {chosen}.", choices)
-    images = [(_of_images(each.names), f"{each.words}, as images") for each in found]
-    raise UncertainAxesError(
+        raise UncertainDataError(f"{what}, {why}: choose {chosen}.", choices)
+    images = [Choice("axes", _of_images(each.names), f"{each.words}, as images") for each in found]
+    raise UncertainDataError(
         f"{what}, and nothing says whether it holds k-space or images: choose {chosen}, or the same without k if "
-        f'it holds images, such as `axes` "{images[0][0]}".',
-        [*((text, f"{words}, in k-space") for text, words in choices), *images],
+        f'it holds images, such as `axes` "{images[0].value}".',
+        [*(each._replace(words=f"{each.words}, in k-space") for each in choices), *images],
     )
 
 

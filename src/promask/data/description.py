@@ -10,7 +10,7 @@ from promask.data.sample_sets import reading_of, resolve_subset
 from promask.data.sensitivities import CalibratedSet, has_coils
 from promask.errors import count
 from promask.recon.base import Reconstruction
-from promask.types import SampleSet
+from promask.types import Sample, SampleSet
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class DataDescription:
     simulated_coils: bool = False
     noise: float = 0.0
     """Added to k-space, relative to the largest magnitude."""
-    emulated: bool = False
-    """Whether k-space is the Fourier transform of magnitude images."""
+    emulated: str | None = None
+    """`magnitude` or `complex`: the images whose Fourier transform k-space is; None: it was acquired."""
     shape: tuple[int, ...] = ()
     """(*space)."""
     axes: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class DataDescription:
         if self.sensitivities is not None:
             parts.append(f"coil sensitivities {self.sensitivities}")
         if self.emulated:
-            parts.append("k-space emulated from magnitude images")
+            parts.append(f"k-space emulated from {self.emulated} images")
         return f"{'kspace' if self.holds == 'kspace' else 'images'}: {', '.join(parts)}"
 
     @property
@@ -100,11 +100,12 @@ class DataDescription:
         return asdict(self)
 
 
-def describe_data(data: SampleSet, recon: Reconstruction | None = None) -> DataDescription:
+def describe_data(data: SampleSet, example: Sample, recon: Reconstruction | None = None) -> DataDescription:
     """What was understood of a data set.
 
     Args:
-        data: The data set, or a part of it.
+        data: The data set.
+        example: One of its samples, before coil sensitivities are estimated.
         recon: The reconstruction that it is for, which may use coil sensitivities.
 
     Returns:
@@ -115,11 +116,11 @@ def describe_data(data: SampleSet, recon: Reconstruction | None = None) -> DataD
     reading, geometry = reading_of(data), data.geometry
     counts: Mapping[str, int] = getattr(source, "counts", {})
     channels, *space = data.shape
-    coils = has_coils(data)
+    coils, holds_kspace = has_coils(data), getattr(source, "holds_kspace", False)
     inner = {name: counts.get(name, 1) for name in (FRAME, CONTRAST)}
     groups = len(set(data.groups))
     return DataDescription(
-        holds="kspace" if getattr(source, "holds_kspace", False) else "image",
+        holds="kspace" if holds_kspace else "image",
         samples=len(data),
         subjects=groups if groups > 1 or SUBJECT in counts else None,
         slices=max(1, len(data) // (inner[FRAME] * inner[CONTRAST])),
@@ -128,27 +129,33 @@ def describe_data(data: SampleSet, recon: Reconstruction | None = None) -> DataD
         coils=channels if coils else 1,
         simulated_coils=reading.coils is not None,
         noise=reading.noise,
-        emulated=reading.kspace == "emulated" or not getattr(source, "holds_kspace", False),
+        emulated=_emulated(holds_kspace, reading, example),
         shape=tuple(space),
         axes=geometry.axes,
         readout=None if geometry.readout is None else geometry.axes[geometry.readout],
         acquired=geometry.extent if geometry.extent != tuple((0, n) for n in space) else (),
         region=geometry.region,
         voxel=geometry.voxel,
-        sensitivities=_sensitivities(data, coils, reading, recon),
+        sensitivities=_sensitivities(example, reading, recon) if coils else None,
         understood=getattr(source, "understood", ""),
         counted=dict(counts),
     )
 
 
-def _sensitivities(data: SampleSet, coils: bool, reading: Reading, recon: Reconstruction | None) -> str | None:
-    """Where the coil sensitivities of samples come from, if a reconstruction uses them."""
-    if not coils or recon is None or not recon.uses_maps:
+def _emulated(holds_kspace: bool, reading: Reading, example: Sample) -> str | None:
+    if holds_kspace and reading.kspace != "emulated":
+        return None
+    image = example.image if example.clean is None else example.clean
+    with_phase = image.is_complex() and reading.coils is None and reading.kspace != "emulated"
+    return "complex" if with_phase else "magnitude"
+
+
+def _sensitivities(example: Sample, reading: Reading, recon: Reconstruction | None) -> str | None:
+    """Where coil sensitivities come from, if a reconstruction uses them."""
+    if recon is None or not recon.uses_maps:
         return None
     if reading.maps is not None:
         return f"of {reading.maps}"
     if reading.coils is not None:
         return "as simulated"
-    base, indices = resolve_subset(data)
-    source = base.data if isinstance(base, CalibratedSet) else base
-    return "by ESPIRiT" if source[indices[0]].maps is None else "beside the data"
+    return "by ESPIRiT" if example.maps is None else "beside the data"

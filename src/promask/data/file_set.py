@@ -137,7 +137,7 @@ class FileSet:
             file, reading, apart = (
                 self.files[place],
                 self.reading,
-                ("skip_bad", "readout", "frames", *Reading.SCAN),
+                ("skip_bad", "readout", "each_frame", *Reading.SCAN),
             )
             settings = {name: value for name, value in reading.reading_settings().items() if name not in apart}
             description = [VERSION, settings, file.variant, file.shape, list(file.numbers), asdict(file.geometry)]

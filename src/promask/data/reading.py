@@ -16,7 +16,7 @@ KSPACE = ("acquired", "emulated")
 CONTENTS = ("image", "kspace")
 PLANES = ("sagittal", "coronal", "axial")
 """By the axis perpendicular to them: x, y and z of the body."""
-NO_READOUT, SEPARATE = "none", "separate"
+NO_READOUT = "none"
 READOUTS = (*DIRECTIONS, NO_READOUT)
 
 
@@ -40,8 +40,8 @@ class Reading:
     """The roles of the axes of arrays, such as `slice coil ky kx`: see `promask.data.axes`; None: by a rule."""
     readout: str | None = None
     """The direction along which whole lines are read, `kx`, `ky`, `kz` or `none`; None: as the format tells."""
-    frames: str | None = None
-    """`separate`: each frame of a series is a sample of its own; None: commands refuse frames."""
+    each_frame: bool = False
+    """Whether each frame of a series is a sample of its own; otherwise commands refuse frames."""
     plane: str | None = None
     """The plane of the slices of a NIfTI volume; None: the acquired one, across the longest side of the voxels."""
     slices: tuple[int | None, int | None] | None = None
@@ -68,7 +68,7 @@ class Reading:
         "holds": ((str, type(None)), lambda value: value in (None, *CONTENTS), " or ".join(CONTENTS)),
         "axes": ((str, type(None)), lambda value: value is None or bool(Axes.parse(value)), "names of axes"),
         "readout": ((str, type(None)), lambda value: value in (None, *READOUTS), " or ".join(READOUTS)),
-        "frames": ((str, type(None)), lambda value: value in (None, SEPARATE), SEPARATE),
+        "each_frame": (bool, lambda value: True, "true or false"),
         "plane": ((str, type(None)), lambda value: value in (None, *PLANES), " or ".join(PLANES)),
         "slices": (
             (tuple, type(None)),
@@ -159,7 +159,7 @@ class ReadingSettings(TypedDict, total=False):
     holds: str | None
     axes: str | Sequence[str] | None
     readout: str | None
-    frames: str | None
+    each_frame: bool
     plane: str | None
     slices: tuple[int | None, int | None] | None
     size: Sequence[int] | None

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,9 @@ from promask.data.atomic import NUMBERS, Array, as_tensor
 from promask.data.axes import COIL
 from promask.data.cache import Column, ColumnWriter, find_or_write
 from promask.data.preprocess import crop_or_pad
-from promask.data.readers.arrays import MAPS, LazyArray, join_complex, list_names
+from promask.data.readers.arrays import MAPS, join_complex, list_names
 from promask.data.readers.bart import find_bart_file, read_bart_maps
-from promask.data.readers.hdf5 import list_hdf5_arrays
-from promask.data.readers.matlab import list_mat_arrays
-from promask.data.readers.numpy import list_npy_arrays, list_npz_arrays
+from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, reading_of, resolve_subset
 from promask.errors import InputError
@@ -30,14 +28,6 @@ from promask.types import Image, Sample, SampleSet, central
 
 NOTHING = 1e-6
 """Sensitivities below this share of the largest one are taken as none."""
-MAPS_READERS: Mapping[str, Callable[[Path], Mapping[str, LazyArray]]] = {
-    ".npy": list_npy_arrays,
-    ".npz": list_npz_arrays,
-    ".mat": list_mat_arrays,
-    ".h5": list_hdf5_arrays,
-    ".hdf5": list_hdf5_arrays,
-}
-"""Files that hold arrays by name."""
 
 
 def normalise_maps(
@@ -116,10 +106,10 @@ def read_maps(source: str, volumes: bool) -> Array:
     suffix = path.suffix.lower()
     if suffix == ".cfl":
         return read_bart_maps(path, volumes)
-    if suffix not in MAPS_READERS:
-        endings = ", ".join((*MAPS_READERS, ".cfl"))
+    if suffix not in ARRAY_LISTS:
+        endings = ", ".join((*ARRAY_LISTS, ".cfl"))
         raise InputError(f"Coil sensitivities cannot be read from {source}: give one of {endings}.")
-    arrays = MAPS_READERS[suffix](path)
+    arrays = ARRAY_LISTS[suffix](path)
     known = [name for name in arrays if len(arrays) == 1 or name in MAPS]
     if not known:
         raise InputError(f"{source} holds no array {MAPS[0]!r}, but {list_names(arrays)}.")

@@ -22,7 +22,7 @@ from promask.data.builtin.brain import brain, head
 from promask.data.builtin.cardiac import cardiac
 from promask.data.builtin.knee import knee
 from promask.data.builtin.phantom import Anatomy
-from promask.data.description import describe_data
+from promask.data.description import DataDescription, describe_data
 from promask.data.file_set import FileSet, OnFile, prepare, read_headers
 from promask.data.readers.acdc import read_acdc
 from promask.data.readers.bart import find_bart_file, read_bart
@@ -35,8 +35,8 @@ from promask.data.readers.nifti import is_label, read_nifti, split_name
 from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.reading import Reading
 from promask.data.sample_file import ReadHeader, SampleFile
-from promask.data.sample_sets import ArraySet, choose_part, reading_of, resolve_subset
-from promask.data.sensitivities import calibrate
+from promask.data.sample_sets import ArraySet, Subset, choose_part, reading_of, resolve_subset
+from promask.data.sensitivities import CalibratedSet, calibrate
 from promask.errors import InputError, InputWarning
 from promask.recon.base import Reconstruction
 from promask.types import SampleSet
@@ -175,6 +175,8 @@ class DataPart(NamedTuple):
     """The samples of the part, prepared, with coil sensitivities if the reconstruction uses them."""
     part: str
     """The name of the part: `train`, `test` or `all`."""
+    description: DataDescription
+    """What was understood of the data."""
 
 
 def read_part(
@@ -200,21 +202,32 @@ def read_part(
         The data set, the prepared samples of the part, and the name of the part.
     """
     whole = load(data, reading)
-    _refuse_frames(whole)
+    check_roles(whole)
     chosen, part = choose_part(whole, part, default)
     samples = prepare(chosen, on_file)
+    description = describe_data(whole, samples[0], recon)
     samples = samples if recon is None else calibrate(samples, recon, on_file)
-    logger.info(describe_data(whole, recon).sentence())
-    return DataPart(whole, samples, part)
+    if not isinstance(whole, Subset | CalibratedSet):
+        logger.info(description.sentence())
+    return DataPart(whole, samples, part, description)
 
 
-def _refuse_frames(data: SampleSet) -> None:
-    """Frames are separate samples only if the user says so: over time, they are not independent."""
+def check_roles(data: SampleSet) -> None:
+    """Refuse data whose axes have a role that cannot be used.
+
+    Frames are separate samples only if the user says so: over time, they are not independent.
+
+    Args:
+        data: A data set of `load`.
+
+    Raises:
+        InputError: If there are frames, and `each_frame` was not set.
+    """
     frames = getattr(resolve_subset(data)[0], "counts", {}).get(FRAME, 1)
-    if frames > 1 and reading_of(data).frames is None:
+    if frames > 1 and not reading_of(data).each_frame:
         raise InputError(
-            f"{data.name} has {frames} frames, and patterns over time are not learned yet: set `frames` to "
-            f"separate, and each frame is an image of its own, all with one mask."
+            f"{data.name} has {frames} frames, and patterns over time are not learned yet: with `each_frame`, "
+            f"each frame is an image of its own, and all share one mask."
         )
 
 

@@ -15,7 +15,7 @@ from promask.data.axes import COIL, CONTRAST, EMPTY, FRAME, PARTS, SLICE, SUBJEC
 from promask.data.reading import Reading
 from promask.data.sample_file import COUNTED, RawSample, ReadMaps, SampleFile
 from promask.data.sandbox import check_claim
-from promask.errors import InputError, one_line
+from promask.errors import Choice, InputError, UncertainDataError, one_line
 from promask.types import Geometry
 
 MAPS = ("maps", "sens", "sensitivities", "sensitivity_maps", "sens_maps", "smaps", "csm", "coil_maps", "coilmap")
@@ -425,8 +425,11 @@ def _usual(arrays: Mapping[str, LazyArray], path: Path, kind: str | None) -> str
         return (known or found)[0]
     if not found:
         raise InputError(f"{path} holds neither 'image' nor 'kspace', but {list_names(arrays)}.")
-    listed = [f"{one_line(name, 60)} {list(arrays[name].shape)}" for name in found]
-    raise InputError(f"{path} holds {list_names(listed)}: choose one with `array`.")
+    listed = {name: f"{one_line(name, 60)} {list(arrays[name].shape)}" for name in found}
+    raise UncertainDataError(
+        f"{path} holds {list_names(listed.values())}: choose one with `array`.",
+        [Choice("array", name, words) for name, words in listed.items()],
+    )
 
 
 def _axes_longer_than_1(array: LazyArray) -> int:
