@@ -20,6 +20,7 @@ from promask.cli.compare import baseline, compare
 from promask.cli.evaluate import evaluate, stability
 from promask.cli.figure import app as figure
 from promask.cli.files import cache, export, report, studio
+from promask.cli.inspect import inspect as inspect_data
 from promask.cli.learn import learn
 from promask.cli.options import flag, option, repeat_options
 from promask.cli.progress import ProgressDisplay
@@ -39,7 +40,7 @@ SHELLS = ("bash", "zsh", "fish")
 Shell = Literal["bash", "zsh", "fish"]
 
 PANELS: Mapping[str, Sequence[str]] = {
-    "Learn": ("learn", "segment"),
+    "Learn": ("inspect", "learn", "segment"),
     "Measure and compare": ("evaluate", "stability", "baseline", "compare"),
     "Files": ("export", "cache"),
     "Look": ("demo", "report", "figure", "studio"),
@@ -114,6 +115,7 @@ app = typer.Typer(
 )
 app.add_typer(segment, name="segment")
 app.add_typer(figure, name="figure")
+app.command("inspect")(inspect_data)
 for command in (learn, evaluate, stability, baseline, compare, report, studio, export, cache):
     app.command()(command)
 

@@ -8,6 +8,7 @@ import functools
 import inspect
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -227,6 +228,24 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
         return not (value is None or value is False or (isinstance(value, list | tuple) and not value))
 
     return {name: value for name, value in values.items() if was_used(value)}
+
+
+def as_words(reading: Mapping[str, Any]) -> dict[str, str]:
+    """Settings of reading as options of the command line, with their values quoted for a shell.
+
+    >>> as_words({"axes": "slice ky kx", "skip_bad": True, "slices": (2, None)})
+    {'--axes': "'slice ky kx'", '--skip-bad': '', '--slices': '2:'}
+    """
+    words = {}
+    for name, value in reading.items():
+        text = "" if value is True else str(value)
+        if isinstance(value, tuple | list):
+            joined = ":" if name == "slices" else " "
+            text = joined.join("" if each is None else str(each) for each in value)
+        words[f"--{name.replace('_', '-')}"] = (
+            text if name in ("size", "slices") or not text else shlex.quote(text)
+        )
+    return words
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:

@@ -372,7 +372,7 @@ def _choose(
     if known is not None and name == known.array and kind != "image":
         return name, known.axes
     if reading.axes is None:
-        _refuse_trajectory(arrays, path, name)
+        _refuse_trajectory(arrays, path, name, last_first)
     if kind is None and name.lower() in (*KSPACE, *IMAGES):
         kind = "kspace" if name.lower() in KSPACE else "image"
     source = str(path) if len(arrays) == 1 else f"{one_line(name)!r} of {path}"
@@ -436,11 +436,12 @@ def _axes_longer_than_1(array: LazyArray) -> int:
     return sum(n > 1 for n in array.shape)
 
 
-def _refuse_trajectory(arrays: Mapping[str, LazyArray], path: Path, name: str) -> None:
+def _refuse_trajectory(arrays: Mapping[str, LazyArray], path: Path, name: str, last_first: bool) -> None:
     found = next((other for other in arrays if other.lower() in TRAJECTORIES and other != name), None)
     if found is not None:
+        shape = arrays[found].shape[:: -1 if last_first else 1]
         raise InputError(
-            f"{path} holds a trajectory ({found!r} {list(arrays[found].shape)}) beside {one_line(name)!r}, so its "
+            f"{path} holds a trajectory ({found!r} {list(shape)}) beside {one_line(name)!r}, so its "
             f"samples do not lie on a Cartesian grid, which promask needs; if they do, name the axes with `axes`."
         )
 

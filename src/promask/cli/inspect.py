@@ -1,0 +1,121 @@
+"""The command that looks at data before anything is learned from them."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.table import Table as RichTable
+
+from promask.cli import options
+from promask.cli.options import option, with_reading
+from promask.cli.progress import ProgressDisplay
+from promask.cli.terminal import output, print_json
+from promask.errors import count
+
+if TYPE_CHECKING:
+    from promask.data.inspection import Inspection
+
+
+@with_reading
+def inspect(
+    data: options.Data,
+    out: Annotated[Path | None, option("FILE", "A picture: coil images, combined image, log k-space.")] = None,
+    as_json: options.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Look at data: the roles of their axes, coils, subjects, sampling, noise; and what to type next.
+
+    Where the data can be read in several ways, it lists them.
+
+    Examples:
+      promask inspect scan.h5
+      promask inspect raw.mat --out raw.png
+      promask inspect raw.npy --axes "slice coil ky kx" --json
+    """
+    from promask.data.inspection import inspect as look
+    from promask.data.reading import Reading
+
+    with ProgressDisplay():
+        found = look(data, Reading(**reading))
+        if out is not None and found.description is not None:
+            from promask.figures.inspection import inspection_figure
+            from promask.figures.layout import save_figure
+
+            save_figure(inspection_figure(found), out)
+    given = options.as_words(reading)
+    if as_json:
+        print_json({**found.to_json(), "next": list(next_commands(found, given))})
+        return
+    table = RichTable(box=None, show_header=False, pad_edge=False)
+    for name, text in facts(found):
+        table.add_row(name, text)
+    output.print(table)
+    output.print(
+        "\nWhat to type next:" if found.question is None else "\nThis can be read in several ways: choose one."
+    )
+    for command in next_commands(found, given):
+        output.print(f"  {command}")
+    if out is not None and found.description is not None:
+        output.print(f"Written: {out}")
+
+
+def facts(found: "Inspection") -> Iterator[tuple[str, str]]:
+    """What was found, line by line."""
+    several = f", and {count(found.files - 1, 'more file')}" if found.files > 1 else ""
+    for place, array in enumerate(found.arrays):
+        yield "" if place else f"arrays{several}", f"{array.name}  {array.dtype}  {list(array.shape)}"
+    if not found.arrays and found.files:
+        yield "files", str(found.files)
+    data, measured = found.description, found.measured
+    if data is None:
+        return
+    kind, _, words = data.sentence().partition(": ")
+    yield kind, words
+    yield "roles of axes", f"known by {data.understood.replace('`axes`', '--axes')}"
+    if found.field_of_view:
+        yield "field of view", " x ".join(f"{size:.4g}" for size in found.field_of_view) + " mm"
+    subjects = "not told" if data.subjects is None else str(data.subjects)
+    yield "subjects", f"{subjects}; {count(found.learning, 'sample')} to learn from, {found.held_out} held out"
+    if measured is not None:
+        yield "sampling", _sampling(found)
+        where = "in the middle" if measured.centred else f"NOT in the middle of {list(data.shape)}"
+        yield "centre", f"largest value at {list(measured.peak)}, {where}"
+        if measured.noise is not None:
+            yield "noise", f"at most {measured.noise:.2g} of the largest magnitude, from the corners of k-space"
+
+
+def _sampling(found: "Inspection") -> str:
+    data, measured = found.description, found.measured
+    assert data is not None
+    assert measured is not None
+    ends = [
+        f"{b - a} of {n} along {name}"
+        for name, (a, b), n in zip(data.axes or data.shape, measured.extent, data.shape, strict=True)
+        if b - a < n
+    ]
+    padding = f"zeros outside of {', '.join(ends)}; " if ends else ""
+    if measured.fully_sampled:
+        corners = f", {measured.zeros:.0%} zeros" if measured.zeros > 0.01 else ""
+        return f"{padding}fully sampled{corners}"
+    return f"{padding}UNDERSAMPLED: {measured.zeros:.0%} of the samples are zero; masks need full k-space"
+
+
+def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str]:
+    """The commands that make sense now: to settle what is uncertain, or to learn."""
+    source = shlex.quote(found.source)
+    words = " ".join(f"{name} {value}".rstrip() for name, value in given.items())
+    base = f"{source} {words}".rstrip()
+    if found.question is not None:
+        for argument, value, meaning in found.choices:
+            yield f'promask inspect {base} --{argument} "{value}"  # {meaning}'
+        return
+    data = found.description
+    assert data is not None
+    learn = f"promask learn {base}"
+    if data.frames > 1 and "--each-frame" not in given:
+        learn += " --each-frame"
+    name = Path(found.source.rpartition(":")[2]).name.partition(".")[0] or "run"
+    recon = " --recon cg-sense" if data.coils > 1 else ""
+    yield f"{learn}{recon} --accel 4 --out {shlex.quote(f'runs/{name}')}"
