@@ -11,7 +11,7 @@ from promask.cli import options
 from promask.cli.options import option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.terminal import output, print_json
-from promask.errors import count
+from promask.errors import InputError, count
 
 if TYPE_CHECKING:
     from promask.data.inspection import Inspection
@@ -47,11 +47,19 @@ def inspect(
     given = options.as_words(reading)
     if as_json:
         print_json({**found.to_json(), "next": list(next_commands(found, given))})
-        return
+    else:
+        _show(found, given, out)
+    if found.problem is not None:
+        raise InputError(found.problem)
+
+
+def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> None:
     table = RichTable(box=None, show_header=False, pad_edge=False)
     for name, text in facts(found):
         table.add_row(name, text)
     output.print(table)
+    if found.problem is not None:
+        return
     output.print(
         "\nWhat to type next:" if found.question is None else "\nThis can be read in several ways: choose one."
     )
@@ -107,6 +115,8 @@ def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str
     source = shlex.quote(found.source)
     words = " ".join(f"{name} {value}".rstrip() for name, value in given.items())
     base = f"{source} {words}".rstrip()
+    if found.problem is not None:
+        return
     if found.question is not None:
         for argument, value, meaning in found.choices:
             yield f'promask inspect {base} --{argument} "{value}"  # {meaning}'

@@ -16,8 +16,9 @@ from promask.data.atomic import Array, as_tensor
 from promask.data.cache import Column, ColumnWriter, content_key, find_or_write
 from promask.data.preprocess import (
     choose_readout,
+    describe_doubt,
     describe_flaw,
-    describe_off_centre,
+    describe_undersampling,
     prepare_image,
     prepare_label,
 )
@@ -226,12 +227,12 @@ def _write(folder: Path, file: SampleFile, reading: Reading) -> dict[str, Any]:
     ):
         for number, (values, label), sensitivities in _read(file):
             image = prepare_image(values, file, reading)
-            flaw = describe_flaw(image)
+            flaw = describe_flaw(image) or (describe_undersampling(values) if file.holds_kspace else None)
             if flaw:
                 flaws[number] = flaw
                 continue
             if not numbers and file.holds_kspace:
-                doubt = describe_off_centre(values)
+                doubt = describe_doubt(values, file.geometry.extent)
             images.append(image)
             if label is not None:
                 labels.append(prepare_label(label, file, reading))

@@ -12,24 +12,19 @@ import torch
 from promask.data.atomic import Array
 from promask.data.description import DataDescription, describe_data
 from promask.data.file_set import FileSet, prepare
-from promask.data.preprocess import find_extent
+from promask.data.preprocess import SPARSE, find_extent, find_peak, share_of_zeros
 from promask.data.readers.bart import find_bart_file
 from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, resolve_subset
 from promask.data.sources import load
-from promask.errors import Choice, UncertainDataError
+from promask.errors import Choice, InputError, UncertainDataError
 from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.zero_filled import Sense
 from promask.types import Sample
 
 MOST_ARRAYS = 30
 """That are listed of a file."""
-OFF_CENTRE = 8
-"""The largest value of k-space lies within 1 / 8 of the matrix from the middle, or is said to be off."""
-SPARSE = 0.3
-"""Of the samples between the ends, the share of zeros above which k-space counts as undersampled: the corners
-outside of an ellipse are 21 %."""
 CORNER = 16
 """The width of the corners of k-space that the noise is estimated from is 1 / 16 of the matrix."""
 
@@ -75,6 +70,7 @@ class Inspection:
         arrays: The arrays of the first file, if it holds arrays by name.
         description: What was understood; None if that is not certain.
         question: Why it is not certain, in one sentence.
+        problem: Why the data cannot be used, in one sentence.
         choices: What would settle it.
         learning: How many samples are learned from by default.
         held_out: How many are held out.
@@ -88,6 +84,7 @@ class Inspection:
     arrays: Sequence[ArrayEntry] = ()
     description: DataDescription | None = None
     question: str | None = None
+    problem: str | None = None
     choices: Sequence[Choice] = ()
     learning: int = 0
     held_out: int = 0
@@ -116,23 +113,22 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
         reading: How the data are read.
 
     Returns:
-        What was found. Where the data can be read in several ways, `choices` lists them.
-
-    Raises:
-        InputError: If the data cannot be read at all.
+        What was found. Where the data can be read in several ways, `choices` lists them; where they cannot be
+        used, `problem` says why.
     """
     source = data if isinstance(data, str) else str(data) if isinstance(data, Path) else "the array"
     try:
         whole = load(data, reading)
+        sample = prepare(Subset(whole, [len(whole) // 2]))[0]
     except UncertainDataError as error:
-        return Inspection(
-            source, files=1, arrays=list_arrays(source), question=str(error), choices=tuple(error.choices)
-        )
+        arrays = list_arrays(source)
+        return Inspection(source, 1, arrays, question=str(error), choices=tuple(error.choices))
+    except InputError as error:
+        arrays = list_arrays(source)
+        return Inspection(source, len(arrays[:1]), arrays, problem=str(error))
     learned, part = choose_part(whole, None, default="train")
     base, _ = resolve_subset(whole)
     files = base.files if isinstance(base, FileSet) else ()
-    middle = prepare(Subset(whole, [len(whole) // 2]))
-    sample = middle[0]
     description = describe_data(whole, sample, Sense())
     voxel, shape = whole.geometry.voxel, whole.shape[1:]
     return Inspection(
@@ -155,7 +151,10 @@ def list_arrays(source: str) -> list[ArrayEntry]:
     if lister is None or not path.is_file():
         return []
     in_order = -1 if path.suffix.lower() == ".mat" else 1
-    arrays = list(lister(path).items())[:MOST_ARRAYS]
+    try:
+        arrays = list(lister(path).items())[:MOST_ARRAYS]
+    except InputError:  # which is said already
+        return []
     return [ArrayEntry(name, array.shape[::in_order], _type_name(array.dtype)) for name, array in arrays]
 
 
@@ -179,12 +178,9 @@ def measure_kspace(image: torch.Tensor) -> Measurement:
     strength = np.abs(kspace).sum(0)
     # What was zero in the file is not exactly zero after a transform there and back.
     kspace = np.where(strength > 1e-6 * strength.max(), kspace, 0)
-    peak = tuple(int(place) for place in np.unravel_index(strength.argmax(), strength.shape))
-    near = [abs(place - n // 2) <= max(1, n // OFF_CENTRE) for place, n in zip(peak, strength.shape, strict=True)]
     extent = find_extent(kspace) or tuple((0, n) for n in strength.shape)
-    inside = (kspace != 0).any(0)[tuple(slice(*ends) for ends in extent)]
     largest = float(torch.linalg.vector_norm(image, dim=0).max())
-    return Measurement(peak, all(near), 1 - float(inside.mean()), extent, _noise(kspace, extent, largest))
+    return Measurement(*find_peak(kspace), share_of_zeros(kspace), extent, _noise(kspace, extent, largest))
 
 
 def _noise(kspace: Array, extent: Sequence[tuple[int, int]], largest: float) -> float | None:

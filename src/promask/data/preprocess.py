@@ -107,6 +107,12 @@ def describe_flaw(image: torch.Tensor) -> str | None:
     return None
 
 
+OFF_CENTRE = 8
+"""The largest value of k-space lies within 1 / 8 of the matrix from the middle, or is said to be off."""
+SPARSE = 0.3
+"""The share of zeros above which k-space counts as undersampled: the corners outside of an ellipse are 21 %."""
+
+
 def choose_readout(geometry: Geometry, reading: Reading, name: str) -> Geometry:
     """The geometry with the readout that a user names, if any; `name` is that of the data, for messages."""
     if reading.readout is None:
@@ -133,16 +139,49 @@ def find_extent(kspace: Array) -> tuple[tuple[int, int], ...]:
     return () if extent == [(0, n) for n in measured.shape] else tuple(extent)
 
 
-def describe_off_centre(kspace: Array) -> str | None:
-    """Why k-space, (channel, *space), is perhaps not centred, in words; None if it seems to be."""
-    strength = np.abs(kspace).sum(0)
-    peak = [int(place) for place in np.unravel_index(strength.argmax(), strength.shape)]
-    if all(abs(place - n // 2) <= max(1, n // 8) for place, n in zip(peak, strength.shape, strict=True)):
+def share_of_zeros(kspace: Array) -> float:
+    """The share of samples of k-space, (channel, *space), that are zero, between the ends of what is not."""
+    inside = tuple(slice(*ends) for ends in find_extent(kspace)) or (...,)
+    return 1 - float((kspace != 0).any(0)[inside].mean())
+
+
+def describe_undersampling(kspace: Array) -> str | None:
+    """Why k-space, (channel, *space), was undersampled, in words; None if it was not, or is zero everywhere.
+
+    >>> lines = np.ones((1, 8, 8)) * (np.arange(8) % 2)
+    >>> describe_undersampling(lines)
+    'is undersampled: 43 % of its samples are zero, but masks need full k-space'
+    """
+    zeros = share_of_zeros(kspace)
+    if not SPARSE < zeros < 1:
         return None
-    return (
-        f"has its largest value at {peak} of {list(strength.shape)}, far from the middle: if it is not centred, "
-        f"shift it with numpy.fft.fftshift; if it holds images, set `holds` to image."
-    )
+    return f"is undersampled: {zeros * 100:.0f} % of its samples are zero, but masks need full k-space"
+
+
+def find_peak(kspace: Array) -> tuple[tuple[int, ...], bool]:
+    """Where the largest value of k-space, (channel, *space), lies, and whether that is near the middle."""
+    strength = np.abs(kspace).sum(0)
+    peak = tuple(int(place) for place in np.unravel_index(strength.argmax(), strength.shape))
+    pairs = zip(peak, strength.shape, strict=True)
+    return peak, all(abs(place - n // 2) <= max(1, n // OFF_CENTRE) for place, n in pairs)
+
+
+def describe_doubt(kspace: Array, extent: Sequence[tuple[int, int]]) -> str | None:
+    """What is perhaps wrong with k-space, (channel, *space), in words; None if nothing seems to be.
+
+    `extent` is what its format says was measured; empty: all of it.
+    """
+    peak, centred = find_peak(kspace)
+    if not centred:
+        return (
+            f"has its largest value at {list(peak)} of {list(kspace.shape[1:])}, far from the middle: if it is "
+            f"not centred, shift it with numpy.fft.fftshift; if it holds images, name its `axes` as those of images."
+        )
+    found = find_extent(kspace)
+    if found and not extent:
+        ends = ", ".join(f"{b - a} of {n}" for (a, b), n in zip(found, kspace.shape[1:], strict=True))
+        return f"is zero outside of {ends} samples along its axes: these zeros are counted as samples of the scan."
+    return None
 
 
 def collate(samples: Sequence[Sample], with_maps: bool) -> Collated:
