@@ -39,6 +39,8 @@ VARIABLE = "_PROMASK_COMPLETE"
         ("promask baseline eq", ["equispaced", "equispaced-paper"]),
         ("promask compare brain --methods lo", ["loupe"]),
         ("promask compare brain --methods promask --methods igs:2d:ss", ["igs:2d:ssim"]),
+        ("promask compare brain --methods promask --methods mine=kn", ["mine=kneecap.npy"]),
+        ("promask report runs/a --beside mine=s", ["mine=scans/"]),
         ("promask figure reconstructions a poi", ["poisson"]),
         ("promask learn brain --accel 8 --me", ["--members"]),
         ("promask --show-completion ", ["bash", "zsh", "fish"]),

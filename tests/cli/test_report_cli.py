@@ -38,6 +38,28 @@ def test_what_other_masks_reach_is_in_the_record(commands, scans, tmp_path):
     assert said["compared"] == record["compared"]
 
 
+def test_masks_beside(commands, scans, tmp_path):
+    commands("learn", scans, "--accel", 4, "--steps", 2, "--out", "run")
+    page = tmp_path / "run" / "report.html"
+    np.save("mask.npy", np.arange(20) % 4 == 0)
+    commands("report", "--beside", "mine=mask.npy", "my-old=run", "run")
+    rows = [row["cells"] for row in content_of(page.read_text())["compared"]["rows"]]
+    assert [cells[0]["text"] for cells in rows][-2:] == ["mine", "my-old"]
+    wanted = json.loads(commands("evaluate", "mask.npy", scans, "--json"))
+    assert rows[-2][2]["value"] == pytest.approx(wanted["psnr"], rel=1e-5)
+    written = page.stat().st_mtime_ns
+    np.save("mask.npy", np.arange(21) % 4 == 0)
+    for words, sentence in (
+        (["mine=mask.npy"], "mine: The mask has shape [21], but the k-space of the data has shape [24, 20]"),
+        (["mine"], "'mine' is not NAME=FILE or NAME=RUN, such as mine=mask.npy."),
+        (["mine=run", "mine=mask.npy"], "Two masks are called 'mine'"),
+    ):
+        assert sentence in commands("report", "run", "--beside", *words, status=2)
+    scans.unlink()
+    assert "choose others with --data" in commands("report", "run", "--beside", "mine=run", status=2)
+    assert page.stat().st_mtime_ns == written
+
+
 def test_a_run_of_python_gets_its_images_when_they_are_named(commands, scans, tmp_path):
     learn(smooth_images().images, 4, steps=2).save(tmp_path / "run")
     commands("report", "run")

@@ -13,7 +13,7 @@ from promask.cli.main import main
 from promask.data.sample_sets import ArraySet, choose_part
 from promask.data.sources import load
 from promask.errors import InputError
-from promask.evaluation.cells import all_cells
+from promask.evaluation.cells import Conditions, all_cells
 from promask.evaluation.evaluate import evaluate
 from promask.evaluation.methods import parse_methods
 from promask.learning.api import learn
@@ -33,8 +33,9 @@ def distinct(problems):
 
 
 def test_seeds_of_each_kind():
-    methods = parse_methods(["random", "energy", "promask", "igs"], "mse", 2)
-    cells = all_cells(methods, [8, 4, 8], seeds=3, learned_seeds=2)
+    methods = parse_methods(["random", "energy", "promask", "igs"], "mse")
+    data = ArraySet(smooth_images(2, size=(24, 20)), "test")
+    cells = all_cells(methods, [8, 4, 8], seeds=3, learned_seeds=2, conditions=Conditions(data, data))
     counts = {}
     for cell in cells:
         counts.setdefault((cell.method.label, cell.acceleration), []).append(cell.seed)
@@ -163,7 +164,7 @@ def test_other_conditions_need_another_folder(images, tmp_path):
     ("settings", "sentence"),
     [
         ({"accelerations": []}, "No acceleration was given"),
-        ({"accelerations": [0.5]}, "`acceleration` must be from 1"),
+        ({"accelerations": [0.5]}, "`acceleration` must be at least 1, but is 0.5"),
         (
             {"accelerations": [1000]},
             "energy at x1000: `acceleration` must be from 1 to [0-9]+, the number of samples or lines",

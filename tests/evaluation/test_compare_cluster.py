@@ -17,6 +17,7 @@ from comparisons import image_file
 from helpers import smooth_images
 from promask.errors import InputError
 from promask.evaluation.cells import CellStore
+from promask.evaluation.evaluate import evaluate
 from promask.report.comparison import compare
 
 PRELOAD = """
@@ -175,10 +176,13 @@ def test_data_that_workers_do_not_have(cluster, images, tmp_path):
 
 
 def test_command_line(cluster, images, commands):
-    """A file is found by workers in another folder; the sentences are those of one process."""
-    words = ("compare", "images.npz", "--accel", 4, "--methods", "energy", "--scheduler")
+    """A file is found by workers in another folder, masks are sent; the sentences are those of one process."""
+    np.save("lines.npy", np.arange(20) % 4 == 0)
+    words = ("compare", "images.npz", "--accel", 4, "--methods", "energy", "mine=lines.npy", "--scheduler")
     printed = commands(*words, cluster.address, "--out", "there", "--json")
-    assert [row["method"] for row in json.loads(printed)["rows"]] == ["energy"]
+    rows = json.loads(printed)["rows"]
+    assert [row["method"] for row in rows] == ["energy", "mine"]
+    assert rows[1]["psnr"] == pytest.approx(evaluate(np.load("lines.npy"), images).summary()["psnr"])
     sentence = commands(*words, cluster.address, "--jobs", 2, "--out", "both", status=2)
     assert sentence.endswith("give --jobs or --scheduler, and not both.\n")
     sentence = commands(*words, "scheduler.json", "--out", "bad", status=2)

@@ -75,7 +75,7 @@ def test_markdown(tiny):
         "masks",
     ]
     # The means over images of promask are 29 and 33, so their standard deviation is 4 / sqrt 2.
-    assert tables["x4"][2][:3] == ["lines_1", "4.1", "22.00 ± 1.41"]
+    assert tables["x4"][2][:3] == [r"lines\_1", "4.1", "22.00 ± 1.41"]
     assert tables["x4"][3] == ["energy", "4", "30.00", "0.3000", "0.03348", "0.50", "1"]
     assert tables["x4"][4][:4] == ["promask", "4", "**31.00** ± 2.83", "**0.3100** ± 0.0283"]
     assert tables["x4"][4][5:] == ["1.00", "2"]

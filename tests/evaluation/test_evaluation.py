@@ -120,6 +120,20 @@ def test_lines_broadcast():
     assert evaluate(line.to(torch.uint8), images).psnr == evaluate(line, images).psnr
 
 
+def test_axes_of_length_1_are_dropped_or_broadcast(tmp_path):
+    """As BART writes masks, (1, ky, kz): of slices it is the mask, of volumes it is the same along the readout."""
+    images = smooth_images(3, size=(5, 16, 12), phase=False)[:, 0].float().numpy()
+    np.savez(tmp_path / "volumes.npz", image=images)
+    np.savez(tmp_path / "slices.npz", image=images.reshape(15, 16, 12))
+    mask = torch.rand(16, 12, generator=seeded()) < 0.4
+    slices, volumes = tmp_path / "slices.npz", tmp_path / "volumes.npz"
+    assert evaluate(mask[None], slices).psnr == evaluate(mask, slices).psnr
+    assert evaluate(mask[..., None], slices).psnr == evaluate(mask, slices).psnr
+    wanted = evaluate(mask.expand(5, 16, 12).clone(), volumes)
+    assert len(wanted.psnr) == 3
+    assert evaluate(mask[None], volumes, volumes=True).psnr == wanted.psnr
+
+
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_tiny_images_have_no_ssim(convention):
     images = smooth_images(2, size=(4, 4), dtype=torch.complex64)
@@ -131,7 +145,13 @@ def test_tiny_images_have_no_ssim(convention):
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
-        (torch.ones(12, 16), r"shape \[12, 16\], but the k-space of the data has shape \[16, 12\]"),
+        (
+            torch.ones(12, 16),
+            r"shape \[12, 16\], but the k-space of the data has shape \[16, 12\]: promask.export.resized",
+        ),
+        (torch.ones(1, 16), r"shape \[1, 16\], but .* \[16, 12\]: let each axis be as long as k-space, or of"),
+        (torch.ones(1, 12, 16), r"shape \[1, 12, 16\], but .* \[16, 12\]: let each axis be as long"),
+        (torch.ones(2, 16, 12), r"shape \[2, 16, 12\], but .* \[1, 16, 12\]: let each axis be as long"),
         (torch.full((16, 12), 0.5), "only 0 and 1"),
         (torch.full((16, 12), float("nan")), "only 0 and 1"),
         (torch.zeros(16, 12), "acquires nothing"),

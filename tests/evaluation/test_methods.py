@@ -4,14 +4,14 @@ import pytest
 
 from promask.baselines import BASELINES
 from promask.errors import InputError, InputWarning
-from promask.evaluation.methods import Method, parse_methods
+from promask.evaluation.methods import Method, parse_methods, usual_methods
 
 
 def test_methods_have_one_name_each():
     texts = ["promask:2d", "igs:1d", "igs", "igs:2d:ssim", "promask:ssim:1d", "energy:1d", "promask"]
-    labels = [method.label for method in parse_methods(texts, "mse", 2)]
+    labels = [method.label for method in parse_methods(texts, "mse")]
     assert labels == ["promask", "igs", "igs:2d:ssim", "promask:1d:ssim", "energy:1d"]
-    assert [method.label for method in parse_methods(["promask", "energy"], "ssim", 2)] == [
+    assert [method.label for method in parse_methods(["promask", "energy"], "ssim")] == [
         "promask:ssim",
         "energy",
     ]
@@ -19,10 +19,10 @@ def test_methods_have_one_name_each():
 
 def test_usual_methods_fit_the_data():
     for dimensions in (1, 2, 3):
-        methods = parse_methods(None, "mse", dimensions)
+        methods = usual_methods("mse", dimensions)
         assert all(method.free <= dimensions for method in methods)
         assert any(method.name == "promask" for method in methods)
-    assert {method.name for method in parse_methods(None, "mse", 2)} == {*BASELINES, "promask"}
+    assert {method.name for method in usual_methods("mse", 2)} == {*BASELINES, "promask"}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_without_an_extra_package(monkeypatch):
     with pytest.warns(
         InputWarning, match=r"Left out: poisson, which needs sigpy: pip install 'promask\[poisson\]'"
     ):
-        methods = parse_methods(None, "mse", 2)
+        methods = usual_methods("mse", 2)
     assert "poisson" not in {method.name for method in methods}
     with pytest.raises(InputError, match="poisson masks need sigpy"):
-        parse_methods(["poisson"], "mse", 2)
+        parse_methods(["poisson"], "mse")

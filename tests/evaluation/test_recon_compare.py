@@ -10,7 +10,7 @@ from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
-from promask.evaluation.methods import DEFAULT_IF_ITERATIVE, parse_methods
+from promask.evaluation.methods import DEFAULT_IF_ITERATIVE, parse_methods, usual_methods
 from promask.learners.exchange import Exchange
 from promask.learning.api import learn
 from promask.recon import make_reconstruction
@@ -92,14 +92,14 @@ def test_direct_reconstructions_of_coils(images, tmp_path, unwritten, recon):
 def test_names_of_variants():
     texts = ["promask:cg-sense", "promask:1d:zero-filled", "promask:zero-filled:1d", "igs:rss:l1", "promask:2d"]
     recon = make_reconstruction("cg-sense")
-    labels = [method.label for method in parse_methods(texts, None, 2, recon=recon)]
+    labels = [method.label for method in parse_methods(texts, None, recon=recon)]
     assert labels == ["promask", "promask:1d:zero-filled", "igs:l1:rss"]
-    usual = [method.label for method in parse_methods(None, None, 2, recon=recon)]
+    usual = [method.label for method in usual_methods(None, 2, recon=recon)]
     assert set(usual) <= set(DEFAULT_IF_ITERATIVE)
     assert {"promask", "promask:zero-filled", "promask:1d", "energy"} <= set(usual)
     assert not {"igs", "greedy", "loupe"} & set(usual)
     direct = [
-        method.label for method in parse_methods(["igs", "promask:complex-mse"], None, 2, recon=RootSumOfSquares())
+        method.label for method in parse_methods(["igs", "promask:complex-mse"], None, recon=RootSumOfSquares())
     ]
     assert direct == ["igs", "promask:complex-mse"]
 

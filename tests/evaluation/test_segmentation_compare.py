@@ -20,7 +20,7 @@ from promask.data.sources import load
 from promask.errors import InputError
 from promask.evaluation.bootstrap import advantages, paired_interval
 from promask.evaluation.evaluate import evaluate
-from promask.evaluation.methods import Method, parse_methods
+from promask.evaluation.methods import Method, parse_methods, usual_methods
 from promask.evaluation.tables import differences, latex, markdown, masks_csv, records, summary_csv
 from promask.figures.comparison import quality_over_acceleration
 from promask.report.comparison import compare
@@ -48,7 +48,7 @@ def file(network, tmp_path):
 
 def test_a_loss_is_named_where_it_is_not_the_usual_one():
     texts = ["promask", "promask:mse", "promask:1d:segmentation", "igs", "igs:mse", "greedy:ssim", "energy"]
-    methods = parse_methods(texts, None, 2, "segmentation")
+    methods = parse_methods(texts, None, "segmentation")
     assert [method.label for method in methods] == [
         "promask",
         "promask:mse",
@@ -60,14 +60,14 @@ def test_a_loss_is_named_where_it_is_not_the_usual_one():
     ]
     assert [method.loss for method in methods[:3]] == ["segmentation", "mse", "segmentation"]
     assert [method.learns_for_task for method in methods[:3]] == [True, False, True]
-    again = parse_methods([method.label for method in methods], None, 2, "segmentation")
+    again = parse_methods([method.label for method in methods], None, "segmentation")
     assert again == methods
-    assert parse_methods(["promask"], "mse", 2, "segmentation")[0].label == "promask:mse"
-    assert parse_methods(["promask"], None, 2)[0] == Method("promask", "2d", "mse")
+    assert parse_methods(["promask"], "mse", "segmentation")[0].label == "promask:mse"
+    assert parse_methods(["promask"], None)[0] == Method("promask", "2d", "mse")
 
 
 def test_usual_methods_are_cheap():
-    methods = parse_methods(None, None, 2, "segmentation")
+    methods = usual_methods(None, 2, "segmentation")
     labels = {method.label for method in methods}
     assert labels >= {"energy", "energy:1d", "igs:mse", "promask:1d:mse", "promask:mse", "promask:1d", "promask"}
     assert labels >= {name for name, baseline in BASELINES.items() if baseline.draws and not baseline.learns}

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import json
 import pickle
 import subprocess
 from pathlib import Path
@@ -503,9 +504,16 @@ def test_bart_reconstructs_with_the_mask(tmp_path):
 
 
 @needs_bart
-def test_masks_of_bart(tmp_path):
+def test_masks_of_bart(tmp_path, commands):
     bart(tmp_path, "poisson", "-Y", "24", "-Z", "20", "-y", "1.5", "-z", "1.5", "-C", "6", "mask")
     mask = read_mask(tmp_path / "mask.cfl")
     assert mask.mask.shape == (1, 24, 20)
     assert mask.free == (1, 2)
     assert (mask.mask.numpy() == (read_cfl(tmp_path / "mask").reshape(1, 24, 20) == 1)).all()
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).random((4, 24, 20)).astype(np.float32))
+    np.save(tmp_path / "same.npy", mask.mask[0].numpy())
+    found, wanted = (
+        json.loads(commands("evaluate", name, "images.npy", "--json")) for name in ("mask.cfl", "same.npy")
+    )
+    assert found == wanted
+    assert found["acceleration"] == pytest.approx(480 / mask.mask.sum())

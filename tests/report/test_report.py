@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from reports import content_of, measured_run, smooth_images
 
-from promask import Run, evaluate, learn
+from promask import InputError, Run, evaluate, learn
 from promask.baselines import baseline_mask
 from promask.data.sample_sets import choose_part
 from promask.report.measurements import measure_run
@@ -85,6 +85,29 @@ def test_random_masks_come_with_their_spread(example):
     assert measurements.compared["gaussian"]["psnr"] == pytest.approx(means.mean())
     assert measurements.compared["gaussian"]["psnr_spread"] == pytest.approx(means.std(ddof=1))
     assert "psnr_spread" not in measurements.compared["energy"]
+
+
+def test_masks_of_ones_own_stand_beside_the_others(example):
+    """In the table, in the examples and among the pictures of masks, as evaluate measures them."""
+    run, data, _ = example
+    own = torch.arange(20) % 3 == 0
+    measurements = measure_run(run, data, beside={"mine": own, "again": run})
+    wanted = evaluate(own, data, "test").summary()
+    assert list(measurements.compared)[-2:] == ["mine", "again"]
+    assert measurements.compared["mine"]["psnr"] == pytest.approx(wanted["psnr"])
+    assert measurements.compared["mine"]["acceleration"] == 20 / 7
+    assert measurements.compared["again"]["nmse"] == measurements.compared["promask"]["nmse"]
+    content = content_of(report_page(measurements.add_to(run), measurements))
+    np.testing.assert_array_equal(decoded(content["masks"]["mine"]), own.expand(24, 20).numpy())
+    assert [row["cells"][0]["text"] for row in content["compared"]["rows"]][-2:] == ["mine", "again"]
+    assert all("mine" in each["masks"] for each in content["examples"])
+    for name, mask, sentence in (
+        ("mine", torch.ones(21), r"^mine: The mask has shape \[21\], but the k-space of the data has shape"),
+        ("energy", own, "^'energy' is taken"),
+        ("mine", "mask.npy", "^mine: A mask is a run, an exported mask or an array of 0 and 1, but not a str"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            measure_run(run, data, beside={name: mask})
 
 
 def test_every_held_out_image_is_in_the_table(example):

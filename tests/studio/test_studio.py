@@ -5,6 +5,7 @@ import json
 import httpx
 import numpy as np
 import pytest
+from reports import content_of
 from studio_helpers import asked, events_of, images_file, sent, until
 
 from promask.data.sources import load
@@ -121,6 +122,7 @@ def test_the_two_files_of_bart_are_one_data_set(client, tmp_path, commands, scan
         ("acdc%3Ax.npz", 201, "acdc_x.npz"),
         ("%00a%0Ab.NII.GZ", 201, "a_b.NII.GZ"),
         ("a" * 300 + ".npz", 201, "a" * 100 + ".npz"),
+        ("..%5Cmy%20mask.PNG", 201, "my_mask.PNG"),
         ("..%2F..%2Fx.npz", 404, None),
         ("%2Fetc%2Fx.npz", 404, None),
         ("%2E%2E", 400, None),
@@ -264,6 +266,58 @@ def test_nothing_in_a_file_is_executed(client, tmp_path):
     assert client.get(f"/api/uploads/{upload}").status_code == 400
     assert events_of(client, asked(client, upload=upload, **SMALL)["id"])[-1]["state"] == "failed"
     assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize("name", ["mask.mat", "mask.cfl"])
+def test_a_mask_of_ones_own_is_in_the_report(server, client, scans, tmp_path, commands, name):
+    commands("baseline", "gaussian", scans, "--accel", 3, "--out", name)
+    mask = sent(client, *sorted(tmp_path.glob("mask.*")))
+    assert client.get(f"/api/uploads/{mask}/mask").json() == {"shape": [24, 24], "acceleration": 3.0}
+    wish = {"upload": sent(client, scans), "mask": mask, **SMALL}
+    command = client.post("/api/check", json=wish).json()["command"]
+    assert command == (
+        "promask learn scans.npz --accel 4 --steps 5 --out runs/scans-x4 && "
+        f"promask report runs/scans-x4 --beside yours={name}"
+    )
+    ended = events_of(client, asked(client, **wish)["id"])[-1]
+    assert (ended["state"], ended["command"]) == ("done", command)
+    page = client.get(f"/api/jobs/{ended['id']}/report.html").text
+    rows = {row["cells"][0]["text"]: row["cells"] for row in content_of(page)["compared"]["rows"]}
+    wanted = json.loads(commands("evaluate", name, scans, "--json"))
+    assert rows["yours"][1]["text"] == "3"
+    assert rows["yours"][2]["value"] == pytest.approx(wanted["psnr"], rel=1e-5)
+    assert "yours" in content_of(page)["masks"]
+    assert str(server.studio.folder) not in page
+    until(lambda: not any(server.studio.uploads.get(each).users for each in (mask, wish["upload"])))
+
+
+def test_masks_that_do_not_fit_or_are_none(server, client, scans, tmp_path):
+    wish = {"upload": sent(client, scans), **SMALL}
+
+    def refusals(*paths):
+        """What is said of a mask, and of a job that has it."""
+        mask = sent(client, *paths)
+        answer = client.get(f"/api/uploads/{mask}/mask")
+        job = client.post("/api/jobs", json={**wish, "mask": mask})
+        said = job.json()["error"] if job.status_code != 201 else events_of(client, job.json()["id"])[-1]["error"]
+        assert str(server.studio.folder) not in said
+        return answer.json(), said
+
+    np.save(tmp_path / "other.npy", np.ones((30, 24)))
+    assert refusals(tmp_path / "other.npy") == (
+        {"shape": [30, 24], "acceleration": 1.0},
+        "yours: The mask has shape [30, 24], but the k-space of the data has shape [24, 24]: "
+        "promask.export.resized carries it there.",
+    )
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG nonsense")
+    told, said = refusals(tmp_path / "bad.png")
+    assert told == {"error": said}
+    assert said.startswith("bad.png is damaged or not of the format png")
+    sentence = "A mask is one file, or the two of BART: choose one mask."
+    assert refusals(tmp_path / "other.npy", tmp_path / "bad.png") == ({"error": sentence}, sentence)
+    for call in ("check", "jobs"):
+        answer = client.post(f"/api/{call}", json={**wish, "mask": str(tmp_path / "other.npy")})
+        assert answer.status_code == 404
 
 
 def test_a_port_that_is_taken(server):

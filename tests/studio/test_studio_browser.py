@@ -4,6 +4,7 @@ import io
 import time
 import zipfile
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 from studio_helpers import calling, images_file, is_alive, until
@@ -87,6 +88,31 @@ def test_from_files_to_a_mask(page, scans, commands, tmp_path):
     page.reload()
     expect(page.locator("#state")).to_contain_text("PSNR")
     expect(page.locator("#about-data")).to_contain_text("6 images")
+
+
+def test_a_mask_of_ones_own(forgiving_page, scans, tmp_path):
+    """It is told of beside the choice, stands in the report, and can be taken back."""
+    page = forgiving_page
+    choose(page, scans)
+    page.fill("#acceleration", "4")
+    page.click("summary")
+    page.fill("#steps", "5")
+    np.save(tmp_path / "mask.npy", np.arange(24) % 3 == 0)
+    (tmp_path / "bad.npy").write_bytes(b"nonsense")
+    page.set_input_files("#own-mask", tmp_path / "bad.npy")
+    expect(page.locator("#mask-error")).to_contain_text("bad.npy is")
+    expect(page.locator("#learn")).to_be_enabled()
+    page.set_input_files("#own-mask", tmp_path / "mask.npy")
+    expect(page.locator("#about-mask")).to_have_text("24, \u00d73")
+    expect(page.locator("#mask-error")).to_be_empty()
+    expect(page.locator("#command")).to_contain_text("--beside yours=mask.npy")
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.click("#learn")
+    expect(page.frame_locator("#report").locator("#compared")).to_contain_text("yours")
+    page.click("#remove-mask")
+    expect(page.locator("#command")).not_to_contain_text("--beside")
+    assert page.evaluate("wish().mask") is None
 
 
 def test_the_mask_forms_before_the_eyes_and_can_be_cancelled(page, server, scans):

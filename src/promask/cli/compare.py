@@ -74,7 +74,11 @@ def compare(
     methods: Annotated[
         list[str] | None,
         option(
-            "NAMES", "Such as promask promask:1d igs:2d:ssim: name:pattern:loss.", "the usual", complete_methods
+            "NAMES",
+            "Such as promask promask:1d igs:2d:ssim: name:pattern:loss. NAME=FILE or NAME=RUN adds a mask of your "
+            "own or of a run.",
+            "the usual",
+            complete_methods,
         ),
     ] = None,
     seeds: Annotated[int, option("N", "Masks of each random baseline.")] = 10,
@@ -113,6 +117,8 @@ def compare(
     Examples:
       promask compare brain --accel 4 8 16 32 --out runs/compared
       promask compare scans.npz --accel 8 --methods promask energy --out runs/few
+      promask compare scans.npz --accel 8 --out runs/mine \\
+        --methods promask mine=mask.mat old=runs/brain
       promask compare brain --coils 8 --recon cs --accel 4 8 --out runs/cs
       promask compare cardiac --task segmentation --network unet.safetensors \\
         --accel 8 16 32 --out runs/table2

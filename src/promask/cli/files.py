@@ -63,6 +63,10 @@ def report(
     ] = None,
     network: Annotated[Path | None, option("FILE", "The segmentation network.", "that of the run")] = None,
     part: options.Part = None,
+    beside: Annotated[
+        list[str] | None,
+        option("NAME=FILE", "Further masks to compare with, files or runs.", False, options.complete_given),
+    ] = None,
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -73,32 +77,36 @@ def report(
     Examples:
       promask report runs/brain
       promask report runs/brain --data knee.npz
+      promask report runs/brain --beside mine=mask.mat old=runs/first
     """
     from promask.evaluation.evaluate import find_network, read_for_run
+    from promask.evaluation.methods import GivenMask, by_label, fit_mask
     from promask.learning.run import Run
     from promask.report.measurements import measure_run
     from promask.report.page import write_report
 
     run = Run.load(folder)
+    given = by_label(GivenMask.parse(text) for text in beside or ())
     measurements = None
     with ProgressDisplay() as display:
         try:
             recon = run.reconstruction()
             whole, part = read_for_run(run, data, part, reading)
         except InputError as error:
-            if data is not None:
+            if data is not None or given:
                 raise
             warnings.warn(f"The report has no images. {error}", InputWarning, stacklevel=1)
         else:
+            masks = {name: fit_mask(name, mask.values, whole) for name, mask in given.items()}
             judge = network or find_network(run)
             try:
-                measurements = measure_run(run, whole, judge, recon, part, display.on_measurement)
+                measurements = measure_run(run, whole, judge, recon, part, display.on_measurement, masks)
             except InputError as error:
                 if judge is None or network is not None:
                     raise
                 warning = f"The report is without the network of the run. {error}"
                 warnings.warn(warning, InputWarning, stacklevel=1)
-                measurements = measure_run(run, whole, None, recon, part, display.on_measurement)
+                measurements = measure_run(run, whole, None, recon, part, display.on_measurement, masks)
             run = measurements.add_to(run)
         path = write_report(run, folder, measurements)
     output.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

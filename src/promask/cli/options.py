@@ -87,7 +87,22 @@ def complete_data(incomplete: str) -> list[str]:
     return complete_from((*BUILT_IN, *(f"{name}:" for name in COLLECTIONS)), files=True)(incomplete)
 
 
-complete_methods = complete_from(("promask", *BASELINES), (*PATTERNS, *LOSSES, *RECONSTRUCTIONS))
+def complete_given(incomplete: str) -> list[str]:
+    """Files and run folders after a name: `mine=`; before it, nothing."""
+    name, equals, place = incomplete.partition("=")
+    return [f"{name}={path}" for path in list_paths(place)] if equals else []
+
+
+def complete_methods(incomplete: str) -> list[str]:
+    """Methods with their variants, and masks that have a name.
+
+    >>> complete_methods("igs:1")
+    ['igs:1d']
+    """
+    names = complete_from(("promask", *BASELINES), (*PATTERNS, *LOSSES, *RECONSTRUCTIONS))
+    return names(incomplete) or complete_given(incomplete)
+
+
 complete_masks = complete_from(BASELINES, PATTERNS, files=True)
 
 
@@ -275,6 +290,7 @@ MULTIPLE: Mapping[tuple[str, str], str] = {
     ("", "--shape"): r"\d+",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
     ("compare", "--methods"): r"[^-].*",
+    ("report", "--beside"): r"(?!-).*=.*",
     ("segment", "--classes"): r"[^-].*",
 }
 """Options of all commands or of one that take several values, and the pattern of a value."""

@@ -6,7 +6,6 @@ its few reference masks in the same way.
 
 import json
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from promask.data.atomic import read_array, save_array, save_text
 from promask.errors import InputError, count
 from promask.evaluation.conventions import METRICS, Measure, find_convention, overlap_metrics
 from promask.evaluation.evaluate import achieved_acceleration, evaluate, segment
-from promask.evaluation.methods import Method
+from promask.evaluation.methods import FULL, ComparedMethod, Method
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
@@ -34,38 +33,20 @@ from promask.types import Mask, SampleSet
 QualityPerImage = Mapping[str, list[float]]
 """By metric, a value for each image or volume; NaN where there is none."""
 Values = npt.NDArray[np.float64]
-FULL = "fully sampled"
-"""The name of the row above the methods."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """A method at an acceleration, with a seed."""
 
-    method: Method
+    method: ComparedMethod
     acceleration: float
     seed: int
 
     @property
     def name(self) -> str:
         """Where its files lie, without an ending."""
-        return f"x{repr(self.acceleration).removesuffix('.0')}/{self.method.label.replace(':', '-')}-{self.seed}"
-
-
-def all_cells(
-    methods: Sequence[Method], accelerations: Sequence[float], seeds: int, learned_seeds: int
-) -> list[Cell]:
-    """A cell for every method, acceleration and seed; one seed where seeds make no difference."""
-    if not accelerations:
-        raise InputError("No acceleration was given: choose some with `acceleration`, such as 4 8 16 32.")
-    if min(seeds, learned_seeds) < 1:
-        raise InputError(f"There must be at least 1 seed, but {min(seeds, learned_seeds)} were asked for.")
-    return [
-        Cell(method, float(acceleration), seed)
-        for acceleration in sorted(set(accelerations))
-        for method in methods
-        for seed in range((learned_seeds if method.learns else seeds) if method.draws else 1)
-    ]
+        return f"x{repr(self.acceleration).removesuffix('.0')}/{self.method.file_name}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -100,14 +81,14 @@ class Conditions:
         assert self.segmentation.classes is not None
         return self.segmentation.classes.names
 
-    def problem(self, cell: Cell) -> BaselineProblem:
+    def problem(self, method: Method, acceleration: float, seed: int = 0) -> BaselineProblem:
         """What is asked of a method."""
-        data, method = self.learning, cell.method
+        data = self.learning
         pattern = None if self.beside is None else matching_pattern(method.name, self.beside)
         pattern = pattern or method.pattern_on(data.shape[1:], self.axis, data.geometry.extent)
         task = make_loss(method.loss, self.segmentation)
         recon = self.recon if method.recon is None else make_reconstruction(method.recon)
-        return BaselineProblem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)
+        return BaselineProblem(pattern, acceleration, data, seed, self.centre, task, recon)
 
     def quality(self, mask: Mask | None) -> QualityPerImage | None:
         """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.
@@ -147,6 +128,34 @@ def segmentation_measure(classes: tuple[str, ...]) -> Measure:
     )
 
 
+def all_cells(
+    methods: Sequence[ComparedMethod],
+    accelerations: Sequence[float],
+    seeds: int,
+    learned_seeds: int,
+    conditions: Conditions,
+) -> list[Cell]:
+    """A cell for every method, each of its accelerations and seeds; one seed where seeds make no difference.
+
+    Every one of them is possible, or an InputError says which is not.
+    """
+    if not accelerations:
+        raise InputError("No acceleration was given: choose some with `acceleration`, such as 4 8 16 32.")
+    asked = sorted({float(acceleration) for acceleration in accelerations})
+    if wrong := [each for each in asked if not each >= 1]:
+        raise InputError(f"`acceleration` must be at least 1, but is {wrong[0]:g}.")
+    if min(seeds, learned_seeds) < 1:
+        raise InputError(f"There must be at least 1 seed, but {min(seeds, learned_seeds)} were asked for.")
+    rows = {method: method.accelerations(asked, conditions) for method in methods}
+    return [
+        Cell(method, acceleration, seed)
+        for acceleration in asked
+        for method in methods
+        if acceleration in rows[method]
+        for seed in range((learned_seeds if method.learns else seeds) if method.draws else 1)
+    ]
+
+
 @dataclass(frozen=True)
 class CellResult:
     """A cell, its mask and its record: how the mask was made, and its quality; neither of them at first."""
@@ -158,15 +167,13 @@ class CellResult:
 
 def make_mask(conditions: Conditions, cell: Cell) -> CellResult:
     """A cell with its mask; nothing is measured yet."""
-    began = time.perf_counter()
-    mask, reference = cell.method.mask(conditions.problem(cell))
+    mask, about = cell.method.create(conditions, cell.acceleration, cell.seed)
     mask = mask.contiguous()
     record = {
         "method": cell.method.label,
         "acceleration": cell.acceleration,
         "seed": cell.seed,
-        "seconds": round(time.perf_counter() - began, 3),
-        "plain": reference,
+        **about,
         "threads": torch.get_num_threads(),
         "achieved": achieved_acceleration(mask, conditions.learning.geometry.extent),
         "quality": {},
@@ -256,7 +263,7 @@ class Scores:
     achieved: Sequence[float]
     """Of the mask of each seed."""
     seconds: Sequence[float]
-    """That each mask took; none for the fully sampled images, which need no mask."""
+    """That each mask took, NaN if it was not made here; none for the fully sampled images, which need no mask."""
     quality: Mapping[str, Values]
     """By metric: (seeds, images); NaN where a metric is not defined, and those images do not count."""
     references: Sequence[str | None] = ()
@@ -369,7 +376,7 @@ def collect(
     """The comparison of cells that are all complete; `full` is the quality of the fully sampled images."""
     measure = conditions.measure
     of_full = {metric: np.array([values]) for metric, values in (full or {}).items()}
-    records: dict[tuple[Method, float], list[Mapping[str, Any]]] = {}
+    records: dict[tuple[ComparedMethod, float], list[Mapping[str, Any]]] = {}
     for cell in cells:
         records.setdefault((cell.method, cell.acceleration), []).append(store.record(cell))
     scores = []
@@ -384,7 +391,7 @@ def collect(
                 free=method.free,
                 acceleration=acceleration,
                 achieved=[record["achieved"] for record in of_seeds],
-                seconds=[record["seconds"] for record in of_seeds],
+                seconds=np.array([record["seconds"] for record in of_seeds], dtype=np.float64).tolist(),
                 references=[record.get("plain") for record in of_seeds],
                 quality=with_shares(quality, of_full, measure),
                 for_task=method.learns_for_task,

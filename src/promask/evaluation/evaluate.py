@@ -134,8 +134,8 @@ def evaluate(
     4.0
 
     Args:
-        mask: A `Run`, an `ExportedMask`, or a centred mask (*space) of 0 and 1 as an array or a tensor; lines
-            broadcast along the other axes.
+        mask: A `Run`, an `ExportedMask`, or a centred mask (*space) of 0 and 1 as an array or a tensor; lines, and
+            axes of length 1, broadcast along the other axes.
         data: A name, a file, a folder, an array (N, *space), a torch `Dataset` or a data set of `promask.data`.
         part: `train`, `test` or `all`. None: for the data of the run, what it was not learned from; for others,
             the held-out subjects, or everything if nothing is known of subjects.
@@ -159,8 +159,8 @@ def evaluate(
     """
     check_keywords(reading, (*Reading.CHECKS, *evaluate.__annotations__))
     rule = find_convention(convention)
-    values = _mask_values(mask)
-    settings: dict[str, Any] = {"volumes": values.ndim == 3}
+    values = mask_values(mask)
+    settings: dict[str, Any] = {"volumes": is_for_volumes(values)}
     if isinstance(mask, Run):
         part, as_learned = unseen_part(mask, data, part)
         settings |= as_learned
@@ -281,22 +281,36 @@ def network_outputs(task: Segmentation, images: Targets) -> Logits:
 
 
 def check_mask(values: AnyArray, data: SampleSet) -> Mask:
-    """A mask for the k-space of a data set, as booleans; lines broadcast along the other axes."""
-    space = data.shape[1:]
+    """A mask for the k-space of a data set, as booleans; lines broadcast along the other axes.
+
+    Axes of length 1 that are too many are dropped: BART writes a mask of slices as (1, ky, kz).
+    """
+    space, given = data.shape[1:], list(values.shape)
     if values.dtype != torch.bool:
         if not ((values == 0) | (values == 1)).all():
             raise InputError("A mask must hold only 0 and 1, or false and true.")
         values = values == 1
+    while values.ndim > len(space) and 1 in values.shape:
+        values = values.squeeze(values.shape.index(1))
     try:
         values = values.expand(space)
     except RuntimeError as error:
+        way_out = (
+            "promask.export.resized carries it there"
+            if len(given) == len(space) and 1 not in (*given, *space)
+            else "let each axis be as long as k-space, or of length 1 where all places along it are alike"
+        )
         raise InputError(
-            f"The mask has shape {list(values.shape)}, but the k-space of the data has shape {list(space)}: "
-            f"promask.export.resized carries it there."
+            f"The mask has shape {given}, but the k-space of the data has shape {list(space)}: {way_out}."
         ) from error
     if not values[tuple(slice(*ends) for ends in data.geometry.extent)].any():
         raise InputError("The mask acquires nothing.")
     return values
+
+
+def is_for_volumes(mask: AnyArray) -> bool:
+    """Whether a mask has the three axes of a volume; one of length 1 may belong to slices as well."""
+    return mask.ndim == 3 and 1 not in mask.shape
 
 
 def held_out(
@@ -402,7 +416,7 @@ def search_network(run: Run) -> tuple[NetworkLike | None, str]:
     return None, "is not in a file" if path is None else f"is not at {path} any more"
 
 
-def _mask_values(mask: Any) -> AnyArray:
+def mask_values(mask: Any) -> AnyArray:
     """The mask of a run or an exported mask, or the array itself, which may be a masked one of NumPy."""
     try:
         return torch.as_tensor(mask if hasattr(mask, "__array__") else getattr(mask, "mask", mask))

@@ -1,12 +1,26 @@
-"""The methods of a comparison: promask or a baseline, perhaps with a pattern, a loss and a reconstruction."""
+"""The methods of a comparison: promask or a baseline, perhaps with a pattern, a loss and a reconstruction.
 
+Masks that were made elsewhere are rows beside them.
+"""
+
+import hashlib
+import math
+import re
+import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from promask.baselines import BASELINES, baseline_mask, check_available
 from promask.baselines.problem import BaselineProblem
 from promask.errors import InputError, InputWarning
+from promask.evaluation.evaluate import achieved_acceleration, check_mask, is_for_volumes, mask_values
+from promask.export import read_mask
 from promask.learning.api import learn
 from promask.losses.image import COMPLEX_LOSSES, LOSSES
 from promask.losses.segmentation import SEGMENTATION
@@ -14,7 +28,10 @@ from promask.recon import RECONSTRUCTIONS
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.sampling.pattern import FREE_AXES, Pattern
-from promask.types import Mask
+from promask.types import Mask, SampleSet
+
+if TYPE_CHECKING:
+    from promask.evaluation.cells import Conditions
 
 RECONSTRUCTION = "reconstruction"
 
@@ -107,7 +124,7 @@ class Method:
         name, *variants = text.split(":")
         if name != PROMASK and name not in BASELINES:
             known = ", ".join((*BASELINES, PROMASK))
-            raise InputError(f"Unknown method {name!r}: choose from {known}.")
+            raise InputError(f"Unknown method {name!r}: choose from {known}, or give a mask as NAME=FILE.")
         kind = find_task(task)
         method = Method(name, default_pattern(name), kind.default_loss if loss is None else loss, task)
         for kinds in (FREE_AXES, kind.losses, RECONSTRUCTIONS):
@@ -149,6 +166,16 @@ class Method:
         return ":".join([self.name, *(variant for variant, named in variants.items() if named)])
 
     @property
+    def file_name(self) -> str:
+        """What its files are called, without seed and ending."""
+        return self.label.replace(":", "-")
+
+    @property
+    def for_volumes(self) -> bool:
+        """Whether the samples must be volumes."""
+        return self.free == 3
+
+    @property
     def learns_for_task(self) -> bool:
         """Whether what it minimises is what the comparison is about."""
         return self.loss in TASKS[self.task].own_losses and self.recon is None
@@ -177,6 +204,21 @@ class Method:
     def _possible_free(self) -> Sequence[int]:
         return (1, 2, 3) if self.name == PROMASK else BASELINES[self.name].free
 
+    def accelerations(self, asked: Sequence[float], conditions: "Conditions") -> Sequence[float]:
+        """Those at which it has a row: all that were asked for, each of which must be possible."""
+        for acceleration in asked:
+            try:
+                conditions.problem(self, acceleration).block()  # the budget must hold the centre
+            except InputError as error:
+                raise InputError(f"{self.label} at x{acceleration:g}: {error}") from error
+        return asked
+
+    def create(self, conditions: "Conditions", acceleration: float, seed: int) -> tuple[Mask, dict[str, Any]]:
+        """The mask, (*space), and how it came about: the seconds it took, and the reference mask it is, if any."""
+        began = time.perf_counter()
+        mask, reference = self.mask(conditions.problem(self, acceleration, seed))
+        return mask, {"seconds": round(time.perf_counter() - began, 3), "plain": reference}
+
     def mask(self, problem: BaselineProblem) -> tuple[Mask, str | None]:
         """The mask for a problem, (*space), and the name of the reference mask that took its place, if one did."""
         if self.name != PROMASK:
@@ -203,34 +245,141 @@ class Method:
         return Pattern.named(self.pattern, shape, chosen, extent)
 
 
+FULL = "fully sampled"
+"""The name of the row above the methods."""
+NAME = re.compile(r"[^\W\d_][\w .+()-]{0,59}")
+"""What a mask may be called: nothing that a file name, a figure or a table would take for something else."""
+FAR = 0.1
+"""How much the acceleration of a given mask may differ from the one that it is listed with, relative to it."""
+
+
+@dataclass(frozen=True)
+class GivenMask:
+    """A mask that was made elsewhere, of a file or of a run: a row beside the methods, of one mask."""
+
+    label: str
+    """The name that it was given."""
+    digest: str
+    """Of its name and content: a mask that has changed is another one."""
+    free: int
+    """How many axes of k-space are undersampled."""
+    values: npt.NDArray[np.bool_] = field(compare=False, repr=False)
+    """As in the file; an array of NumPy, which goes to other processes by value."""
+    learns: ClassVar[bool] = False
+    draws: ClassVar[bool] = False
+    learns_for_task: ClassVar[bool] = True
+
+    @staticmethod
+    def parse(text: str) -> "GivenMask":
+        """From a name and a place: `mine=mask.npy`, or `old=runs/brain`."""
+        label, _, place = text.partition("=")
+        if not place:
+            raise InputError(f"{text!r} is not NAME=FILE or NAME=RUN, such as mine=mask.npy.")
+        check_name(label)
+        exported = read_mask(Path(place).expanduser())
+        values = exported.mask.numpy()
+        digest = hashlib.sha256(repr((label, values.shape)).encode() + values.tobytes()).hexdigest()
+        return GivenMask(label, digest, len(exported.free), values)
+
+    @property
+    def file_name(self) -> str:
+        """What its files are called, without seed and ending."""
+        return f"{re.sub('[^A-Za-z0-9.+-]', '_', self.label)}-{self.digest[:12]}"
+
+    @property
+    def for_volumes(self) -> bool:
+        """Whether the samples must be volumes."""
+        return is_for_volumes(mask_values(self.values))
+
+    def accelerations(self, asked: Sequence[float], conditions: "Conditions") -> Sequence[float]:
+        """The one of those that were asked for which is nearest to its own, with a warning if that is far."""
+        data = conditions.learning
+        achieved = achieved_acceleration(fit_mask(self.label, self.values, data), data.geometry.extent)
+        nearest = min(asked, key=lambda each: abs(math.log(each / achieved)))
+        if abs(achieved / nearest - 1) > FAR:
+            warnings.warn(
+                f"{self.label} has an acceleration of {achieved:.4g}: it is listed with x{nearest:g}, the nearest "
+                f"that was asked for.",
+                InputWarning,
+                stacklevel=2,
+            )
+        return [nearest]
+
+    def create(self, conditions: "Conditions", acceleration: float, seed: int) -> tuple[Mask, dict[str, Any]]:
+        """The mask, (*space), and how it came about, of which nothing is known."""
+        return fit_mask(self.label, self.values, conditions.learning), {"seconds": None, "plain": None}
+
+
+ComparedMethod = Method | GivenMask
+AnyMethod = TypeVar("AnyMethod", bound=ComparedMethod)
+
+
+def fit_mask(name: str, mask: Any, data: SampleSet) -> Mask:
+    """A mask from elsewhere, as `evaluate` takes it, on the k-space of a data set; errors tell its name."""
+    check_name(name)
+    try:
+        return check_mask(mask_values(mask), data)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def check_name(name: str) -> None:
+    """Refuse a name for a mask that a method has, or that could not stand in tables, figures and file names."""
+    if name in (PROMASK, *BASELINES, FULL):
+        raise InputError(f"{name!r} is taken, and cannot be the name of your mask: choose another, such as mine.")
+    if not NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot be the name of a mask: choose a letter, and up to 59 letters, digits, spaces and "
+            f". _ + - ( ) after it."
+        )
+
+
 def parse_methods(
-    texts: Iterable[str] | None,
-    loss: str | None,
-    dimensions: int,
-    task: str = RECONSTRUCTION,
-    recon: Reconstruction = ZERO_FILLED,
-) -> list[Method]:
-    """The methods asked for, each once; without a choice, the usual ones that fit k-space of so many axes."""
+    texts: Iterable[str], loss: str | None, task: str = RECONSTRUCTION, recon: Reconstruction = ZERO_FILLED
+) -> list[ComparedMethod]:
+    """The methods asked for, each once; `NAME=FILE` and `NAME=RUN` are masks, which are read."""
     kind = find_task(task)
     if loss is not None and loss not in kind.losses:
         raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(kind.losses)}.")
-    usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else kind.default_methods
+    methods: list[ComparedMethod] = []
+    for text in texts:
+        if "=" in text:
+            methods.append(GivenMask.parse(text))
+            continue
+        method = Method.parse(text, loss, task, recon.name)
+        if method.name in BASELINES:
+            check_available(method.name)
+        methods.append(method)
+    return list(by_label(methods).values())
+
+
+def by_label(methods: Iterable[AnyMethod]) -> dict[str, AnyMethod]:
+    """Methods by their labels, each once; different masks must have different names."""
+    chosen: dict[str, AnyMethod] = {}
+    for method in methods:
+        if chosen.setdefault(method.label, method) != method:
+            raise InputError(f"Two masks are called {method.label!r}: give them different names.")
+    return chosen
+
+
+def usual_methods(
+    loss: str | None, dimensions: int, task: str = RECONSTRUCTION, recon: Reconstruction = ZERO_FILLED
+) -> list[ComparedMethod]:
+    """What is compared without a choice: methods that fit k-space of so many axes, if they are installed."""
+    usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else find_task(task).default_methods
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
-    methods = [Method.parse(text, loss, task, recon.name) for text in texts or usual]
-    chosen: dict[str, Method] = {}
-    for method in methods:
+    chosen: list[ComparedMethod] = []
+    for method in (Method.parse(text, loss, task, recon.name) for text in usual):
         baseline = BASELINES.get(method.name)
-        if texts and baseline is not None:
-            check_available(method.name)
-        elif not texts and method.free > dimensions:
+        if method.free > dimensions:
             continue
-        elif baseline is not None and not baseline.available:
+        if baseline is not None and not baseline.available:
             extra = f"which needs {baseline.needs}: pip install 'promask[{method.name}]'"
             warnings.warn(f"Left out: {method.name}, {extra}.", InputWarning, stacklevel=2)
             continue
-        chosen[method.label] = method
-    return list(chosen.values())
+        chosen.append(method)
+    return chosen
 
 
 def default_pattern(name: str) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -109,9 +110,9 @@ class Table:
 
 
 def _markdown(cell: TableCell | str) -> str:
-    if isinstance(cell, TableCell) and cell.best:
-        cell = replace(cell, text=f"**{cell.text}**")
-    return str(cell).replace("|", "\\|")
+    if isinstance(cell, str):
+        return re.sub(r"([\\`*_<|])", r"\\\1", cell)
+    return str(replace(cell, text=f"**{cell.text}**") if cell.best else cell)
 
 
 def _latex(cell: TableCell | str) -> str:
@@ -185,9 +186,9 @@ def method_tables(comparison: Comparison) -> Iterator[tuple[str, Table]]:
 
 
 def _seconds(row: Scores) -> str:
-    if not row.seconds:
+    mean = float(np.mean(row.seconds or math.nan))
+    if math.isnan(mean):
         return UNDEFINED
-    mean = float(np.mean(row.seconds))
     return f"{mean:.0f}" if mean >= 10 else f"{mean:.2f}"
 
 
@@ -333,7 +334,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
                     (f"{metric}_std", _finite(row.spread(metric)) if row.masks > 1 else None),
                 )
             },
-            "seconds": float(np.mean(row.seconds)) if row.seconds else None,
+            "seconds": _finite(np.mean(row.seconds or math.nan)),
         }
         for row in (*([comparison.full] if comparison.full else []), *comparison.scores)
     ]
@@ -376,7 +377,7 @@ def masks_csv(comparison: Comparison) -> str:
             "mask": mask,
             "achieved": float(row.achieved[mask]),
             **{name: _finite(mean_of_known(row.quality[name][mask])) for name in comparison.measure.metrics},
-            "seconds": float(row.seconds[mask]),
+            "seconds": _finite(row.seconds[mask]),
         }
         for row in comparison.scores
         for mask in range(row.masks)

@@ -79,7 +79,7 @@ def _panel(
     more = metric.sign > 0
     axes.set_title(f"{metric.title} {'↑' if more else '↓'}", fontsize=11)
     axes.set_yscale("linear" if more else "log")
-    _acceleration_axis(axes, comparison.accelerations)
+    _acceleration_axis(axes, comparison.accelerations, [x for row in comparison.scores for x in row.achieved])
 
 
 def line_styles(comparison: Comparison) -> dict[str, dict[str, Any]]:
@@ -116,12 +116,12 @@ def _line(axes: "Axes", rows: list[Scores], metric: str, style: Mapping[str, Any
             axes.vlines(at, low, high, color=style["color"])
 
 
-def _acceleration_axis(axes: "Axes", accelerations: list[float]) -> None:
+def _acceleration_axis(axes: "Axes", accelerations: list[float], achieved: list[float]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(accelerations, [factor(acceleration) for acceleration in accelerations])
     axes.set_xticks([], minor=True)
     if len(accelerations) == 1:
-        axes.set_xlim(accelerations[0] / 2, accelerations[0] * 2)
+        axes.set_xlim(min(accelerations[0] / 2, *achieved), max(accelerations[0] * 2, *achieved))
     axes.set_xlabel("achieved acceleration")
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -19,6 +19,7 @@ from promask.evaluation.evaluate import (
     NetworkLike,
     ReconstructedImage,
     check_mask,
+    is_for_volumes,
     read_for_run,
     reconstruct_one,
     search_network,
@@ -119,7 +120,7 @@ def load_masks(
             "There is no run among the masks that would say which images to show: choose them with `data`."
         )
     else:
-        volumes = any(isinstance(each.what, ExportedMask) and each.what.mask.ndim == 3 for each in sources)
+        volumes = any(isinstance(each.what, ExportedMask) and is_for_volumes(each.what.mask) for each in sources)
         whole = load(data, Reading(**{"volumes": volumes, **reading}))
     _, images, part, _ = read_part(whole, part=part, default="test", recon=by, on_file=on_file)
     learning = images

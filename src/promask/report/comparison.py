@@ -21,7 +21,7 @@ from promask.errors import InputError, check_keywords
 from promask.evaluation.cells import Cell, CellStore, Comparison, Conditions, all_cells, collect
 from promask.evaluation.conventions import find_convention
 from promask.evaluation.evaluate import NetworkLike, measurable
-from promask.evaluation.methods import RECONSTRUCTION, find_task, parse_methods
+from promask.evaluation.methods import RECONSTRUCTION, find_task, parse_methods, usual_methods
 from promask.evaluation.tables import differences_csv, latex, markdown, masks_csv, summary_csv
 from promask.evaluation.workers import check_jobs, complete_in_processes, complete_on_cluster
 from promask.figures.comparison import contour_grid, picture_grid, quality_over_acceleration
@@ -119,7 +119,9 @@ def compare(
     Args:
         data: A name, a file, a folder, an array (N, *space), a torch `Dataset` or a data set of `promask.data`.
         accelerations: One or several acceleration factors.
-        methods: Names with variants, such as `promask`, `promask:1d` or `igs:2d:ssim`. None: the usual ones.
+        methods: Names with variants, such as `promask`, `promask:1d` or `igs:2d:ssim`, and masks of your own or of
+            earlier runs, `mine=mask.npy` or `old=runs/brain`, each listed with the acceleration that is nearest to
+            its own. None: the usual ones.
         out: The folder for tables, masks and figures.
         seeds: Masks of each random baseline.
         learned_seeds: Masks of each method that learns from a random start. None: as `seeds`, at most 5.
@@ -155,17 +157,20 @@ def compare(
     _check_workers(jobs, scheduler)
     find_convention(convention)
     _check_task(task, network)
-    volumes = any("3d" in text.split(":") for text in methods or ())
-    settings: dict[str, Any] = {"volumes": volumes, **reading}
     by = make_reconstruction(recon, iterations, regularisation)
+    chosen = parse_methods(methods or (), loss, task, by)
+    settings: dict[str, Any] = {"volumes": any(method.for_volumes for method in chosen), **reading}
     free = None if axis is None else tuple(axis)
     open_conditions = OpenConditions(data, Reading(**settings), free, centre, convention, network, by)
     conditions = open_conditions(on_file)
-    chosen = parse_methods(methods, loss, len(conditions.learning.shape) - 1, task, by)
+    chosen = chosen or usual_methods(loss, len(conditions.learning.shape) - 1, task, by)
     if learned_seeds is None:
         learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
-    cells = all_cells(chosen, accelerations, seeds, learned_seeds)
-    _check_cells(cells, conditions)
+    cells = all_cells(chosen, accelerations, seeds, learned_seeds, conditions)
+    if free is not None and all(method.free != len(free) for method in chosen):
+        raise InputError(
+            f"None of the methods undersamples {len(free)} directions: the `axis` {list(free)} cannot be chosen."
+        )
     check_folder(folder, data)
     full = conditions.quality(None)
     with locked(folder, conditions):
@@ -202,20 +207,6 @@ def _check_task(task: str, network: object) -> None:
         raise InputError("A segmentation needs a network: give one with `network`.")
     if task != SEGMENTATION and network is not None:
         raise InputError(f"A {task} uses no network: leave it out, or choose the `task` segmentation.")
-
-
-def _check_cells(cells: Sequence[Cell], conditions: Conditions) -> None:
-    """Every cell must be possible, and the axis of use."""
-    for cell in cells:
-        try:
-            conditions.problem(cell).block()  # the budget must hold the centre
-        except InputError as error:
-            raise InputError(f"{cell.method.label} at x{cell.acceleration:g}: {error}") from error
-    axis = conditions.axis
-    if axis is not None and all(cell.method.free != len(axis) for cell in cells):
-        raise InputError(
-            f"None of the methods undersamples {len(axis)} directions: the `axis` {list(axis)} cannot be chosen."
-        )
 
 
 def _write(comparison: Comparison, cells: Sequence[Cell], store: CellStore, conditions: Conditions) -> None:

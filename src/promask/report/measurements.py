@@ -1,4 +1,4 @@
-"""The quality of a run's mask on images that it was not learned from, beside reference masks."""
+"""The quality of a run's mask on images that it was not learned from, beside reference masks and given ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from promask.evaluation.evaluate import (
     reconstruct_one,
     same_data,
 )
-from promask.evaluation.methods import Method
+from promask.evaluation.methods import Method, fit_mask
 from promask.learning.records import METRICS, Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation
@@ -114,6 +114,7 @@ def measure_run(
     recon: Reconstruction | None = None,
     part: str | None = None,
     on_mask: OnMask | None = None,
+    beside: Mapping[str, Any] | None = None,
 ) -> RunMeasurements:
     """Measure a run's mask on the part of the data that it was not learned from, and reference masks beside it.
 
@@ -125,13 +126,15 @@ def measure_run(
         part: `train`, `test` or `all`; None: what the run was not learned from, or, of other data, the held-out
             subjects.
         on_mask: Called with the number of masks measured, and how many there are.
+        beside: Further masks to compare with, by their names: whatever `evaluate` takes.
 
     Returns:
         What `write_report` shows, and what `add_to` puts into the record of the run.
     """
     recon = run.reconstruction() if recon is None else recon
+    given = {name: [fit_mask(name, mask, data)] for name, mask in (beside or {}).items()}
     if on_mask is not None:
-        on_mask(0, 1 + len(REFERENCES))
+        on_mask(0, 1 + len(REFERENCES) + len(given))
     task = None if network is None else measurable(network)
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
@@ -141,7 +144,7 @@ def measure_run(
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS
     learning, _ = choose_part(data, learned_from if own else OTHER_PART[part], "train")
-    masks = {LEARNED: [run.mask], **_reference_masks(run, learning, recon, draws)}
+    masks = {LEARNED: [run.mask], **_reference_masks(run, learning, recon, draws), **given}
     total, done = sum(map(len, masks.values())), 0
     evaluations: dict[str, list[Evaluation]] = {name: [] for name in masks}
     for name, of_method in masks.items():

@@ -11,6 +11,7 @@ from promask.data.file_set import OnFile, prepare
 from promask.data.sample_sets import OTHER_PART, choose_part
 from promask.data.sources import check_roles, load
 from promask.errors import InputError, InputWarning
+from promask.evaluation.methods import fit_mask
 from promask.learning.api import learn
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
@@ -20,7 +21,7 @@ from promask.problem.parallel import ALONE, Group
 from promask.report.measurements import OnMask, measure_run
 from promask.report.page import write_report
 from promask.segmentation.network import SegmentationNetwork
-from promask.types import SampleSet
+from promask.types import Mask, SampleSet
 
 
 def learn_and_report(
@@ -34,6 +35,7 @@ def learn_and_report(
     resume: bool = False,
     group: Group = ALONE,
     scheduler: str | None = None,
+    beside: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Run:
     """Learn a mask, measure it on what it did not see, and write the run folder.
@@ -41,13 +43,14 @@ def learn_and_report(
     `settings` are those of `Config`, as plain values; `command` is what the report says that the run was made by.
     With `resume`, it goes on from what a process left there that was killed: a checkpoint, or a run without its
     report. Of a group of processes the first one measures and writes. A `scheduler` is that of a Dask cluster that
-    learns the members.
+    learns the members. The report also has the masks `beside`, by their names.
     """
     with group.first_before_others():
         config = Config.preset(preset, **settings)
         if group.leads:
             _make_room(out, resume)
         data_set = load(data, config)
+        masks = {name: fit_mask(name, mask, data_set) for name, mask in (beside or {}).items()}
     if group.leads:
         check_roles(data_set)
         _, part_learned = choose_part(data_set, config.part, default="train")
@@ -72,7 +75,7 @@ def learn_and_report(
         )
         run = run.with_record(command=command)
     if group.leads:
-        run = _reported(run, out, data_set, config, on_mask)
+        run = _reported(run, out, data_set, config, on_mask, masks)
     return run
 
 
@@ -116,7 +119,9 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(values)))
 
 
-def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnMask | None) -> Run:
+def _reported(
+    run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnMask | None, beside: Mapping[str, Mask]
+) -> Run:
     """Write the run, then what is measured of it, then the report."""
     try:
         run.save(out)  # before anything else can go wrong
@@ -125,7 +130,7 @@ def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnM
         raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and `resume` {left}.") from error
     judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
     try:
-        measurements = measure_run(run, data, judge, on_mask=on_mask)
+        measurements = measure_run(run, data, judge, on_mask=on_mask, beside=beside)
         run = measurements.add_to(run)
         run.save(out)
         write_report(run, out, measurements)

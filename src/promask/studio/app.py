@@ -34,7 +34,16 @@ from promask.recon import RECONSTRUCTIONS
 from promask.report.page import palette
 from promask.studio.jobs import DONE, ENDED, Job, Studio
 from promask.studio.processes import describe_error
-from promask.studio.request import ENDINGS, LOSSES, MEGABYTE, MOST_COILS, MOST_FILES, LearnRequest, RefusedError
+from promask.studio.request import (
+    ENDINGS,
+    LOSSES,
+    MASK_ENDINGS,
+    MEGABYTE,
+    MOST_COILS,
+    MOST_FILES,
+    LearnRequest,
+    RefusedError,
+)
 
 ADDRESS = "127.0.0.1"
 LAST_PORT = 65535
@@ -79,7 +88,7 @@ def make_page(limit: int) -> tuple[str, str]:
 
     nonce = secrets.token_urlsafe(16)
     known = {"viridis": palette("viridis").tolist(), "endings": ENDINGS, "mostFiles": MOST_FILES}
-    known |= {"limit": limit, "megabytes": limit / MEGABYTE}
+    known |= {"limit": limit, "megabytes": limit / MEGABYTE, "maskEndings": MASK_ENDINGS}
     text = Template(_read("page.html")).substitute(
         nonce=nonce,
         style=_read("style.css"),
@@ -90,6 +99,7 @@ def make_page(limit: int) -> tuple[str, str]:
         losses=_options(LOSSES),
         formats=_options(FORMATS),
         endings=",".join(ENDINGS),
+        mask_endings=",".join(MASK_ENDINGS),
         coils=MOST_COILS,
         version=__version__,
     )
@@ -218,11 +228,16 @@ def _add_calls(app: FastAPI, studio: Studio) -> None:
     def describe_upload(upload: str) -> dict[str, Any]:
         return studio.describe_upload(studio.uploads.get(upload))
 
+    @app.get("/api/uploads/{upload}/mask")
+    def describe_mask(upload: str) -> dict[str, Any]:
+        return studio.describe_mask(studio.uploads.get(upload))
+
     @app.post("/api/check")
     def check(request: LearnRequest) -> dict[str, Any]:
         request.check()
         _, data, description = studio.find_data(request)
-        return {"command": request.command(data), "budget": request.count_samples(description)}
+        _, mask = studio.find_mask(request)
+        return {"command": request.command(data, mask), "budget": request.count_samples(description)}
 
     @app.post("/api/jobs", status_code=201)
     def learn(request: LearnRequest) -> dict[str, Any]:

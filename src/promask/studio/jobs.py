@@ -16,8 +16,17 @@ import torch
 from promask.data.readers.nifti import split_name
 from promask.data.sources import BUILT_IN
 from promask.studio import processes
-from promask.studio.processes import Environment, LearnInput, Worker, describe, describe_error, learn
-from promask.studio.request import MEGABYTE, LearnRequest, RefusedError, Upload, Uploads
+from promask.studio.processes import (
+    Environment,
+    LearnInput,
+    Task,
+    Worker,
+    describe,
+    describe_error,
+    describe_mask,
+    learn,
+)
+from promask.studio.request import MEGABYTE, OWN_MASK, LearnRequest, RefusedError, Upload, Uploads
 
 MOST_RUNNING = 2
 MOST_WAITING = 20
@@ -257,7 +266,7 @@ class Studio:
         if name not in BUILT_IN:
             raise RefusedError(404, f"{name!r} is not a built-in data set: choose one of {', '.join(BUILT_IN)}.")
         if name not in self._built_in:
-            self._built_in[name] = self._describe(name, self._environment(self.folder))
+            self._built_in[name] = self._describe(describe, name, self._environment(self.folder))
         return self._built_in[name]
 
     def describe_upload(self, upload: Upload) -> dict[str, Any]:
@@ -265,27 +274,41 @@ class Studio:
         if upload.description is None:
             folder, data = upload.locate()
             with self.uploads.in_use(upload):
-                upload.description = self._describe(data, self._environment(folder, upload.folder / "cache"))
+                environment = self._environment(folder, upload.folder / "cache")
+                upload.description = self._describe(describe, data, environment)
         return upload.description
+
+    def describe_mask(self, upload: Upload) -> dict[str, Any]:
+        """The shape and the acceleration of an upload that is a mask."""
+        with self.uploads.in_use(upload):
+            return self._describe(describe_mask, upload.locate_mask(), self._environment(upload.folder))
 
     def submit(self, request: LearnRequest) -> Job:
         """Start what was asked for, or queue it."""
         config = request.check()
         upload, data, description = self.find_data(request)
+        mask, file = self.find_mask(request)
         free = config.axis or ((1,) if config.pattern == "1d" else (0, 1))
         folder = self.jobs.folder / secrets.token_hex(8)
         folder.mkdir(parents=True)
         name, _ = split_name(Path(data))
-        task_input = LearnInput(data, folder / name, request.command(data), request.settings())
+        beside = {} if file is None else {OWN_MASK: file}
+        task_input = LearnInput(data, folder / name, request.command(data, file), request.settings(), beside)
         facts = {"data": data, "free": list(free), "shape": description["shape"] if description else None}
-        if upload is None:
-            return self.jobs.submit(task_input, self._environment(folder), facts)
-        self.uploads.count_user(upload, 1)
-        environment = self._environment(upload.locate()[0], upload.folder / "cache")
+        environment = self._environment(folder)
+        if upload is not None:
+            environment = self._environment(upload.locate()[0], upload.folder / "cache")
+        used = [each for each in (upload, mask) if each is not None]
+
+        def count_users(change: int) -> None:
+            for each in used:
+                self.uploads.count_user(each, change)
+
+        count_users(1)
         try:
-            return self.jobs.submit(task_input, environment, facts, lambda: self.uploads.count_user(upload, -1))
+            return self.jobs.submit(task_input, environment, facts, lambda: count_users(-1))
         except RefusedError:
-            self.uploads.count_user(upload, -1)
+            count_users(-1)
             raise
 
     def find_data(self, request: LearnRequest) -> tuple[Upload | None, str, dict[str, Any] | None]:
@@ -296,6 +319,13 @@ class Studio:
         upload = self.uploads.get(request.upload)
         return upload, upload.locate()[1], upload.description
 
+    def find_mask(self, request: LearnRequest) -> tuple[Upload | None, Path | None]:
+        """The upload of a mask to compare with, and its file, if there is one."""
+        if request.mask is None:
+            return None, None
+        upload = self.uploads.get(request.mask)
+        return upload, upload.locate_mask()
+
     def remove_idle(self) -> None:
         """Remove what nobody has asked for in a long time."""
         self.jobs.drop(keep=0, older=IDLE_SECONDS)
@@ -304,10 +334,10 @@ class Studio:
     def _environment(self, folder: Path, cache: Path | None = None) -> Environment:
         return Environment(folder, cache or self.folder / "cache", self.threads)
 
-    def _describe(self, data: str, environment: Environment) -> dict[str, Any]:
-        """Open data in a process of its own, which may fail, or never end."""
+    def _describe(self, task: Task, task_input: Any, environment: Environment) -> dict[str, Any]:
+        """Open data or a mask in a process of its own, which may fail, or never end."""
         with self._description_slots:
-            worker = Worker(describe, data, environment)
+            worker = Worker(task, task_input, environment)
             self._description_workers.add(worker)
             try:
                 kind, content = worker.next_message(DESCRIBE_SECONDS)

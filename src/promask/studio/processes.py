@@ -11,8 +11,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import chdir, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
@@ -25,6 +25,7 @@ import torch
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
+from promask.export import ExportedMask, read_mask
 from promask.figures.layout import plane, white
 from promask.learning.hooks import Progress
 from promask.report.page import image_picture, shrink
@@ -175,6 +176,18 @@ def describe(data: str, send: Send) -> dict[str, Any]:
     }
 
 
+def describe_mask(path: Path, send: Send) -> dict[str, Any]:
+    """Read a mask: its shape, and its acceleration."""
+    mask = read_upload(path)
+    return {"shape": list(mask.mask.shape), "acceleration": mask.achieved}
+
+
+def read_upload(path: Path) -> ExportedMask:
+    """Read the file of a mask from its folder, so that messages do not tell where it lies."""
+    with chdir(path.parent):
+        return read_mask(path.name)
+
+
 def encode_image(image: Image) -> str:
     """An image as a grey PNG in a data: address, its channels combined; of a volume, the plane in the middle."""
     magnitude = plane(torch.linalg.vector_norm(image, dim=0).float())
@@ -199,6 +212,8 @@ class LearnInput:
     out: Path
     command: str
     settings: Mapping[str, Any]
+    beside: Mapping[str, Path] = field(default_factory=dict)
+    """Files of masks to compare with, by their names in the report."""
 
 
 class Reporter:
@@ -246,6 +261,7 @@ def learn(task_input: LearnInput, send: Send) -> dict[str, Any]:
         run = learn_and_report(
             *(task_input.data, task_input.out, "default", reporter.on_step, counter("files"), counter("masks")),
             command=task_input.command,
+            beside={name: read_upload(path) for name, path in task_input.beside.items()},
             **task_input.settings,
         )
     last = {"done": reporter.done, "losses": reporter.losses, "units": encode_probabilities(run.probabilities)}

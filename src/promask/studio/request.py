@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from promask.data.readers.nifti import split_name
 from promask.data.sources import BUILT_IN, READERS
 from promask.errors import InputError
+from promask.export.formats import BY_SUFFIX
 from promask.learning.config import Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
 from promask.sampling.pattern import Pattern
@@ -25,6 +26,8 @@ from promask.sampling.pattern import Pattern
 PATTERNS = ("2d", "1d")
 LOSSES = ("mse", "l1", "ssim")
 MOST_COILS = 64
+OWN_MASK = "yours"
+"""What the report calls the mask of a user's own."""
 
 
 class RefusedError(InputError):
@@ -36,7 +39,8 @@ class RefusedError(InputError):
 
 
 class LearnRequest(BaseModel):
-    """A request to learn. No setting names a file of the machine: data are a built-in set or an upload.
+    """A request to learn. No setting names a file of the machine: data are a built-in set or an upload, and so is
+    a mask to compare with.
 
     >>> request = LearnRequest(data="brain", acceleration=8, pattern="1d", axis=0)
     >>> request.command(request.data)
@@ -47,6 +51,7 @@ class LearnRequest(BaseModel):
 
     data: str | None = None
     upload: str | None = None
+    mask: str | None = None
     acceleration: float = Field(allow_inf_nan=False)
     pattern: str = "2d"
     axis: int | None = None
@@ -83,11 +88,11 @@ class LearnRequest(BaseModel):
 
     def settings(self) -> dict[str, Any]:
         """The settings that were chosen, as `learn_and_report` takes them."""
-        chosen = self.model_dump(exclude={"data", "upload"}, exclude_defaults=True)
+        chosen = self.model_dump(exclude={"data", "upload", "mask"}, exclude_defaults=True)
         return {**chosen, "axis": (self.axis,)} if self.axis is not None else chosen
 
-    def command(self, data: str) -> str:
-        """The same on the command line."""
+    def command(self, data: str, mask: Path | None = None) -> str:
+        """The same on the command line; the mask to compare with is for the report."""
         words = ["promask", "learn", data]
         for name, value in self.settings().items():
             if name == "acceleration":
@@ -96,8 +101,11 @@ class LearnRequest(BaseModel):
                 words += [f"--{name.replace('_', '-')}"]
             else:
                 words += [f"--{name}", str(value[0] if isinstance(value, tuple) else value)]
-        name = split_name(Path(data))[0]
-        return shlex.join([*words, "--out", f"runs/{name}-x{self.acceleration:g}"])
+        out = f"runs/{split_name(Path(data))[0]}-x{self.acceleration:g}"
+        command = shlex.join([*words, "--out", out])
+        if mask is None:
+            return command
+        return f"{command} && {shlex.join(['promask', 'report', out, '--beside', f'{OWN_MASK}={mask.name}'])}"
 
     def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
         """How many samples or lines will be acquired, of how many; None while nothing is known of the data."""
@@ -114,6 +122,7 @@ class LearnRequest(BaseModel):
 MEGABYTE = 1_000_000
 ENDINGS = (*READERS, ".hdr")
 """What promask reads; .hdr goes with .cfl."""
+MASK_ENDINGS = tuple(BY_SUFFIX)
 MOST_FILES = 2000
 """In one upload: a few series of DICOM."""
 MOST_UPLOADS = 10
@@ -149,6 +158,13 @@ class Upload:
             raise RefusedError(400, "There is no file yet that promask reads: choose one first.")
         return (self.files, data[0]) if len(data) == 1 else (self.folder, FOLDER)
 
+    def locate_mask(self) -> Path:
+        """The one file of a mask."""
+        folder, name = self.locate()
+        if folder != self.files:
+            raise RefusedError(400, "A mask is one file, or the two of BART: choose one mask.")
+        return folder / name
+
 
 def safe_name(name: str) -> str:
     """A name without a folder, of harmless letters, with an ending that promask reads.
@@ -158,10 +174,11 @@ def safe_name(name: str) -> str:
     """
     base = PurePosixPath(name.replace("\\", "/")).name
     stem, ending = split_name(Path(base))
-    if ending.lower() not in ENDINGS:
+    endings = dict.fromkeys((*ENDINGS, *MASK_ENDINGS))
+    if ending.lower() not in endings:
         shown = re.sub(r"[^\w.+ -]", "_", base)[:LONGEST_NAME] or "A file without a name"
         raise RefusedError(
-            400, f"{shown} is not a file that promask reads: its name must end with {', '.join(ENDINGS)}."
+            400, f"{shown} is not a file that promask reads: its name must end with {', '.join(endings)}."
         )
     stem = re.sub(r"[^\w.+-]+", "_", stem)[:LONGEST_NAME].lstrip(".-+_")
     # File systems count bytes, and some letters have four.

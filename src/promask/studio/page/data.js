@@ -55,7 +55,7 @@ async function takeFiles(files) {
   at("data").value = "";
   document.dispatchEvent(new Event("source"));
   try {
-    checkFiles(files);
+    checkFiles(files, known.endings);
     const { upload } = await call("POST", "/api/uploads");
     for (const [n, file] of files.entries()) {
       at("about-data").textContent = `Sending ${file.name} (${n + 1} of ${files.length}) …`;
@@ -72,13 +72,13 @@ async function takeFiles(files) {
 }
 
 // What the server would refuse is not sent at all.
-function checkFiles(files) {
+function checkFiles(files, endings) {
   const size = files.reduce((sum, file) => sum + file.size, 0);
   if (files.length > known.mostFiles) throw new Error(`These are more than ${known.mostFiles} files: use promask learn for them.`);
   if (size > known.limit) throw new Error(`These are ${(size / 1e6).toFixed(0)} MB, more than the ${known.megabytes} MB of this studio: start it with a larger --limit, or use promask learn.`);
   for (const file of files) {
-    if (!known.endings.some((ending) => file.name.toLowerCase().endsWith(ending))) {
-      throw new Error(`${file.name} is not a file that promask reads: its name must end with ${known.endings.join(", ")}.`);
+    if (!endings.some((ending) => file.name.toLowerCase().endsWith(ending))) {
+      throw new Error(`${file.name} is not a file that promask reads: its name must end with ${endings.join(", ")}.`);
     }
   }
 }
@@ -104,6 +104,39 @@ async function takeDropped(transfer) {
   return takeFiles(found);
 }
 
+// A mask of one's own is an upload of its own; without files, it is taken back.
+const ownMask = { upload: null, turn: 0, sending: false };
+
+async function takeMask(files) {
+  const turn = ++ownMask.turn;
+  Object.assign(ownMask, { upload: null, sending: files.length > 0 });
+  at("about-mask").textContent = at("mask-error").textContent = "";
+  at("mask-note").hidden = true;
+  document.dispatchEvent(new Event("source"));
+  if (!files.length) return;
+  try {
+    checkFiles(files, known.maskEndings);
+    const { upload } = await call("POST", "/api/uploads");
+    for (const file of files) await call("PUT", `/api/uploads/${upload}/${encodeURIComponent(file.name)}`, file);
+    const about = await call("GET", `/api/uploads/${upload}/mask`);
+    if (turn !== ownMask.turn) return; // something else was chosen since
+    ownMask.upload = upload;
+    at("mask-note").hidden = false;
+    at("about-mask").textContent = `${about.shape.join(" × ")}, ×${Number(about.acceleration.toPrecision(4))}`;
+  } catch (error) {
+    if (turn !== ownMask.turn) return;
+    at("own-mask").value = "";
+    at("mask-error").textContent = error.message;
+  }
+  ownMask.sending = false;
+  document.dispatchEvent(new Event("source"));
+}
+
+at("own-mask").addEventListener("change", () => takeMask([...at("own-mask").files]));
+at("remove-mask").addEventListener("click", () => {
+  at("own-mask").value = "";
+  takeMask([]);
+});
 at("data").addEventListener("change", () => {
   remember("source", { data: at("data").value });
   chooseBuiltIn(at("data").value);

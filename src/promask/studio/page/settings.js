@@ -5,6 +5,7 @@ const wanted = (name) => document.querySelector(`input[name=${name}]:checked`).v
 // Fields that are left empty stay as they are on the command line.
 function wish() {
   const result = source.upload ? { upload: source.upload } : { data: source.data };
+  if (ownMask.upload) result.mask = ownMask.upload;
   result.acceleration = at("acceleration").valueAsNumber;
   result.pattern = wanted("pattern");
   result.loss = wanted("loss");
@@ -47,14 +48,14 @@ async function check() {
   mayLearn();
 }
 
-// An option and its value stay on one line.
+// An option and its value stay on one line, and so does the beginning of a second command.
 function showCommand(text) {
-  const pieces = text.split(/ (?=--)/).map((piece) => Object.assign(document.createElement("span"), { textContent: piece }));
+  const pieces = text.split(/ (?=--|&&)/).map((piece) => Object.assign(document.createElement("span"), { textContent: piece }));
   at("command").replaceChildren(...pieces.flatMap((piece, n) => (n ? [" ", piece] : [piece])));
 }
 
 function mayLearn() {
-  at("learn").disabled = !source.description || at("settings-error").textContent !== "" || job.running;
+  at("learn").disabled = !source.description || ownMask.sending || at("settings-error").textContent !== "" || job.running;
 }
 
 const toSlider = (value) => Math.log(value / LEAST) / Math.log(MOST / LEAST);
