@@ -1,7 +1,8 @@
 """The one kind of error that a user can cause and mend, and what a user should know without being stopped."""
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 
 class InputError(ValueError):
@@ -9,6 +10,22 @@ class InputError(ValueError):
 
     The command line prints it without a traceback and exits with status 2.
     """
+
+
+class Choice(NamedTuple):
+    """A value for an argument that would settle what is not certain, and what it means."""
+
+    argument: str
+    value: str
+    words: str
+
+
+class UncertainDataError(InputError):
+    """Data that can be read in several ways: the sentence lists them, and `choices` has them for programs."""
+
+    def __init__(self, sentence: str, choices: Sequence[Choice]) -> None:
+        super().__init__(sentence)
+        self.choices = choices
 
 
 class LostProcessError(RuntimeError):

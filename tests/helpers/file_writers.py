@@ -42,6 +42,14 @@ def inverse(kspace):
 KSPACE = transform(COMPLEX)
 
 
+def named(axes, path):
+    """Axes for a file that a writer made of an array with these: MATLAB's order is another one."""
+    order = axes.split()
+    space = order[-2:] if "z" not in axes else order[-3:]
+    others = [name for name in order if name not in space]
+    return " ".join([*space[-2:], *space[:-2], *others[::-1]]) if path.suffix == ".mat" else axes
+
+
 def read(path, **settings):
     return prepare(load(path, Reading(**settings)))
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from promask.baselines.drawn import gaussian, gaussian_paper, poisson, random
 from promask.baselines.fixed import centre, energy, equispaced, equispaced_paper, radial
@@ -127,7 +127,7 @@ def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:
     if count in possible:
         return pattern
     if count == 2 and 1 in possible:
-        return Pattern(pattern.shape, pattern.free[-1:], pattern.extent)
+        return replace(pattern, free=pattern.free[-1:])
     return None
 
 

@@ -29,9 +29,11 @@ def learn(
         option("NUMBER", f"{options.ACCELERATION_HELP}; needed unless --config has it.", name="--accel"),
     ] = None,
     pattern: Annotated[
-        str | None, option("1d|2d|3d", "Number of undersampled directions; 1d: lines.", "2d", PATTERNS)
+        str | None,
+        option("1d|2d|3d", "Number of undersampled directions; 1d: lines.", "phase encodings, or 2d", PATTERNS),
     ] = None,
     axis: options.Axis = None,
+    allow_readout: options.AllowReadout = False,
     task: Annotated[
         str | None,
         option("TASK", "Purpose: reconstruction or segmentation.", "segmentation with a network", TASKS),

@@ -177,7 +177,8 @@ def main(arguments: list[str] | None = None) -> None:
     status: int | str | None
     kept = ""
     try:
-        with terminal.exit_on_termination(), terminal.warnings_as_sentences(translate):
+        sentences = (terminal.warnings_as_sentences(translate), terminal.data_as_sentences())
+        with terminal.exit_on_termination(), sentences[0], sentences[1]:
             status = parser(words, prog_name="promask", standalone_mode=False, obj=typed) or 0
     except TyperException as error:
         status = _fail(describe_usage_error(error, words), 2, debug)

@@ -32,6 +32,7 @@ FORMATS = ("npy", "mat", "bart", "png", "csv", "fastmri")
 PLANES = ("axial", "coronal", "sagittal")
 KSPACES = ("acquired", "emulated")
 CONTENTS = ("image", "kspace")
+READOUTS = ("kx", "ky", "kz", "none")
 DEVICES = ("cpu", "cuda")
 DRAWN = ("random", "centre", "equispaced", "gaussian", "poisson", "radial")
 FROM_DATA = ("energy", "igs", "greedy", "loupe")
@@ -117,14 +118,14 @@ def flag(name: str, text: str, **more: Any) -> Any:
     return option("", text, name=name, **more)
 
 
-def parse_axes(text: str | None) -> tuple[int, ...] | None:
-    """The axes of `--axis 0,2`."""
+def parse_axes(text: str | None) -> tuple[int | str, ...] | None:
+    """The axes of `--axis 0,2` or `--axis ky`."""
     if text is None:
         return None
-    try:
-        return tuple(int(axis) for axis in text.split(","))
-    except ValueError as error:
-        raise InputError(f"The axes must be whole numbers such as 1 or 0,2, but are {text!r}.") from error
+    words = [word.strip().lower() for word in text.split(",")]
+    if not all(re.fullmatch(r"-?\d+|k?[xyz]", word) for word in words):
+        raise InputError(f"The axes must be numbers or directions such as 1, 0,2 or ky, but are {text!r}.")
+    return tuple(word if word[-1] in "xyz" else int(word) for word in words)
 
 
 def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
@@ -154,8 +155,12 @@ Data = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 Axis = Annotated[
-    Any, option("AXES", "Undersampled directions: axes of k-space, such as 0 or 0,2.", "last", callback=parse_axes)
+    Any,
+    option(
+        "AXES", "Undersampled directions, such as ky, 0 or 0,2.", "phase encoding, or last", callback=parse_axes
+    ),
 ]
+AllowReadout = Annotated[bool, flag("--allow-readout", "Allow a pattern that undersamples the readout.")]
 Part = Annotated[
     str | None,
     option(
@@ -185,6 +190,12 @@ def _reading(kind: Any, *arguments: Any, **more: Any) -> Any:
     return Annotated[kind, option(*arguments, **more, rich_help_panel="Reading files")]
 
 
+AXES_HELP = (
+    "Roles of the axes of an array in their order, such as 'slice coil ky kx': subject, slice, frame, contrast, "
+    "coil, kx ky kz (k-space) or x y z (images), re/im (alternating parts), _ (length 1)."
+)
+READOUT_HELP = "Direction of the readout, which is not undersampled: kx, ky, kz or none."
+EACH_FRAME_HELP = "Each frame of a series is an image of its own; all share one mask."
 PHASE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
 VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d."
 PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
@@ -196,6 +207,9 @@ READING: Mapping[str, Any] = {
     "holds": _reading(
         str | None, "image|kspace", "What the array holds, if its name does not tell.", values=CONTENTS
     ),
+    "axes": _reading(str | None, "NAMES", AXES_HELP, "by the format, or asked for"),
+    "readout": _reading(str | None, "DIRECTION", READOUT_HELP, "by the format", READOUTS),
+    "each_frame": _reading(bool, "", EACH_FRAME_HELP, name="--each-frame"),
     "plane": _reading(str | None, "PLANE", PLANE_HELP, "across the longest voxels", PLANES),
     "slices": _reading(str | None, "FIRST:END", "Slices, such as 10:40 or 2:-2.", "all", callback=parse_slices),
     "size": _reading(list[int] | None, "H W", "Crop or pad the images to this size.", False),

@@ -3,6 +3,7 @@
 import difflib
 import itertools
 import json
+import logging
 import math
 import os
 import re
@@ -50,6 +51,29 @@ def warnings_as_sentences(translate: Callable[[str], str] = str) -> Iterator[Non
         warnings.simplefilter("always", InputWarning)
         warnings.showwarning = show
         yield
+
+
+@contextmanager
+def data_as_sentences() -> Iterator[None]:
+    """Print on standard error, once, what the library understood of data."""
+    shown: set[str] = set()
+
+    def show(record: logging.LogRecord) -> None:
+        sentence = record.getMessage()
+        if sentence not in shown and is_main_process():
+            messages.print(f"promask: {sentence}")
+        shown.add(sentence)
+
+    logger, handler = logging.getLogger("promask"), logging.Handler(logging.INFO)
+    handler.emit = show  # type: ignore[method-assign]
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class InterruptedCommand(SystemExit):

@@ -8,11 +8,13 @@ import numpy as np
 import torch
 
 from promask.data.atomic import NUMBERS, as_tensor
-from promask.data.preprocess import crop_or_pad, is_whole
+from promask.data.axes import SUBJECT
+from promask.data.preprocess import choose_readout, crop_or_pad, is_whole
+from promask.data.readers.arrays import LazyArray, Samples, choose_axes, how_understood
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import normalise_maps, read_given_maps
-from promask.data.simulate import scan_shape, simulate_scan
+from promask.data.simulate import scan_geometry, scan_shape, simulate_scan
 from promask.errors import InputError
 from promask.operators.fourier import space_axes, to_image
 from promask.types import Geometry, Sample, SampleSet
@@ -143,6 +145,8 @@ def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
         images, clean, maps = images.abs(), None if clean is None else clean.abs(), None
     if maps is not None:
         maps = choose(maps) if maps.ndim == images.ndim else crop_or_pad(maps, size)
+    geometry = data.geometry.emulated() if reading.kspace == "emulated" else data.geometry
+    geometry = scan_geometry(choose_readout(geometry, reading, data.name), reading)
     shape = scan_shape((images.shape[1], *size), reading, data.name)
     given = read_given_maps(reading, data.name, shape, [data.shape[1:]], [chosen])
     if given is not None:
@@ -155,8 +159,35 @@ def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
         unlabelled=None if data.unlabelled is None else [data.unlabelled[index] for index in chosen],
         maps=maps,
         clean=None if clean is None else choose(clean),
+        geometry=geometry if size == data.shape[1:] else geometry.resized(data.shape[1:], size),
         reading=reading,
     )
+
+
+def from_array(values: Any, reading: Reading) -> ArraySet:
+    """A data set from a bare array or tensor, whose axes are named, or found by the rule for arrays in files."""
+    name = "the array"
+    array = _as_single_precision(values, name).numpy()
+    if not array.size:
+        raise InputError(f"{name} holds no images: its shape is {list(array.shape)}.")
+    axes = choose_axes(array.shape, name, reading, is_complex=np.iscomplexobj(array), kind=reading.holds)
+    samples = Samples(LazyArray.of(array), axes.names, axes)
+    places = [samples.place(number) for number in range(samples.count)]
+    stack = np.stack(list(samples.read(places)))
+    make = from_kspace if axes.holds_kspace else from_images
+    data = make(stack, volumes=len(axes.directions) == 3, name=name)
+    if axes.holds_kspace and reading.kspace == "emulated":
+        data = replace(data, images=torch.linalg.vector_norm(data.images, dim=1, keepdim=True))
+    subjects = [f"subject-{place[SUBJECT]}" for place in places] if SUBJECT in samples.names else None
+    data = replace(
+        data,
+        subjects=subjects,
+        geometry=samples.geometry(named=reading.axes is not None),
+        holds_kspace=axes.holds_kspace,
+        counts=samples.counts,
+        understood=how_understood(reading),
+    )
+    return apply_reading(data, reading)
 
 
 def from_dataset(items: Any, reading: Reading) -> SampleSet:

@@ -3,10 +3,10 @@
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,22 @@ import torch
 
 from promask.data.atomic import Array, as_tensor
 from promask.data.cache import Column, ColumnWriter, content_key, find_or_write
-from promask.data.preprocess import describe_flaw, describe_off_centre, prepare_image, prepare_label
+from promask.data.preprocess import (
+    choose_readout,
+    describe_flaw,
+    describe_off_centre,
+    prepare_image,
+    prepare_label,
+)
 from promask.data.reading import Reading
 from promask.data.sample_file import RawSample, ReadHeader, SampleFile
 from promask.data.sample_sets import Subset, resolve_subset
 from promask.data.sensitivities import normalise_maps, read_given_maps
-from promask.data.simulate import scan_shape, simulate_scan
+from promask.data.simulate import scan_geometry, scan_shape, simulate_scan
 from promask.errors import InputError, InputWarning
 from promask.types import Geometry, Sample, SampleSet
 
-VERSION = 3
+VERSION = 4
 """Of how samples are prepared; cache entries of another version are not used."""
 IMAGES, LABELS, MAPS = ("<f4", "<c8"), ("<i4",), ("<c8",)
 """The types of prepared arrays; promask runs on no machine of another byte order."""
@@ -87,7 +93,10 @@ class FileSet:
 
     def __init__(self, files: Sequence[SampleFile], reading: Reading, name: str) -> None:
         self.name, self.reading = name, reading
-        self.files, shape, self.geometry = keep_common_layout(files, reading)
+        self.files, shape, geometry = keep_common_layout(files, reading)
+        self.geometry = scan_geometry(choose_readout(geometry, reading, name), reading)
+        self.holds_kspace, self.counts = self.files[0].holds_kspace, common_counts(self.files)
+        self.understood = self.files[0].understood
         self.shape = scan_shape(shape, reading, name)
         self.places = [(place, number) for place, file in enumerate(self.files) for number in file.numbers]
         """The file of each sample, and its number in it."""
@@ -125,7 +134,11 @@ class FileSet:
     def prepare_file(self, place: int) -> PreparedFile:
         """The prepared samples of a file, from the cache if they are there."""
         if place not in self._prepared:
-            file, reading, apart = self.files[place], self.reading, ("skip_bad", *Reading.SCAN)
+            file, reading, apart = (
+                self.files[place],
+                self.reading,
+                ("skip_bad", "readout", "each_frame", *Reading.SCAN),
+            )
             settings = {name: value for name, value in reading.reading_settings().items() if name not in apart}
             description = [VERSION, settings, file.variant, file.shape, list(file.numbers), asdict(file.geometry)]
             with _explain_errors(file):
@@ -158,11 +171,17 @@ def read_headers(headers: Iterable[ReadHeader], reading: Reading) -> list[Sample
     return result
 
 
+def common_counts(files: Sequence[SampleFile]) -> Mapping[str, int]:
+    """How many frames and contrasts each slice of all files has; what differs between files is left out."""
+    first, *others = (file.counts for file in files)
+    return {name: n for name, n in first.items() if all(other.get(name) == n for other in others)}
+
+
 def keep_common_layout(
     files: Sequence[SampleFile], reading: Reading
 ) -> tuple[Sequence[SampleFile], tuple[int, ...], Geometry]:
     """The files of the most common shape and geometry, and these; others are an error, or left out: `skip_bad`."""
-    layouts = [file.prepared_layout(reading) for file in files]
+    layouts = [(shape, replace(geometry, voxel=())) for shape, geometry in _layouts(files, reading)]
     (shape, geometry), count = Counter(layouts).most_common(1)[0]
     other = [index for index, layout in enumerate(layouts) if layout != (shape, geometry)]
     if other:
@@ -171,9 +190,12 @@ def keep_common_layout(
             difference = f"shape {list(other_shape)} and not {list(shape)}"
         elif other_geometry.extent != geometry.extent:
             difference = f"measured extent {list(other_geometry.extent)} and not {list(geometry.extent)}"
-        else:
+        elif other_geometry.region != geometry.region:
             regions = [list(each.region or shape[1:]) for each in (other_geometry, geometry)]
             difference = f"judged region {regions[0]} and not {regions[1]}"
+        else:
+            axes = [" ".join((*each.axes, each.channels)) for each in (other_geometry, geometry)]
+            difference = f"axes {axes[0]} and not {axes[1]}"
         sentence = (
             f"{files[other[0]].name} has samples of {difference}, as {count} of the {len(files)} files have"
             f"{f' (and {len(other) - 1} more differ)' if len(other) > 1 else ''}"
@@ -183,7 +205,12 @@ def keep_common_layout(
             raise InputError(f"{sentence}: {resize}leave out those that differ with `skip_bad`.")
         warnings.warn(f"{sentence}: left out.", InputWarning, stacklevel=2)
     common = [file for file, layout in zip(files, layouts, strict=True) if layout == (shape, geometry)]
-    return common, shape, geometry
+    voxels = {each.voxel for _, each in _layouts(common, reading)}
+    return common, shape, replace(geometry, voxel=voxels.pop() if len(voxels) == 1 else ())
+
+
+def _layouts(files: Sequence[SampleFile], reading: Reading) -> list[tuple[tuple[int, ...], Geometry]]:
+    return [file.prepared_layout(reading) for file in files]
 
 
 def _write(folder: Path, file: SampleFile, reading: Reading) -> dict[str, Any]:

@@ -1,18 +1,19 @@
 """From values in a file or array to images in single precision, and from samples to a batch."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from promask.data.atomic import NUMBERS, Array, as_tensor
-from promask.data.reading import Reading
+from promask.data.reading import NO_READOUT, Reading
 from promask.data.sample_file import SampleFile
 from promask.errors import InputError
 from promask.operators.fourier import space_axes, to_image, to_kspace
 from promask.recon.base import Reconstruction
-from promask.types import AnyArray, CoilImages, Maps, Sample, SampleSet, central, central_slices
+from promask.types import AnyArray, CoilImages, Geometry, Maps, Sample, SampleSet, central, central_slices
 
 Collated = tuple[CoilImages, CoilImages, Maps | None]
 """Images of all coils, the same without noise, and coil sensitivities if they are used."""
@@ -104,6 +105,32 @@ def describe_flaw(image: torch.Tensor) -> str | None:
     if smallest == largest:
         return "has the same value everywhere, so there is no image to learn from"
     return None
+
+
+def choose_readout(geometry: Geometry, reading: Reading, name: str) -> Geometry:
+    """The geometry with the readout that a user names, if any; `name` is that of the data, for messages."""
+    if reading.readout is None:
+        return geometry
+    if reading.readout == NO_READOUT:
+        return replace(geometry, readout=None)
+    if reading.readout not in geometry.axes:
+        known = ", ".join(geometry.axes) or "not known: name them with `axes`"
+        raise InputError(f"`readout` is {reading.readout}, but the axes of {name} are {known}.")
+    return replace(geometry, readout=geometry.axes.index(reading.readout))
+
+
+def find_extent(kspace: Array) -> tuple[tuple[int, int], ...]:
+    """Start and end of the part of each axis of k-space, (channel, *space), that is not zero; () for all of it.
+
+    >>> find_extent(np.array([[[0, 1, 2, 0], [0, 3, 0, 0]]]))
+    ((0, 2), (1, 3))
+    """
+    measured = (kspace != 0).any(0)
+    extent = []
+    for axis in range(measured.ndim):
+        places = np.flatnonzero(measured.any(tuple(other for other in range(measured.ndim) if other != axis)))
+        extent.append((int(places[0]), int(places[-1]) + 1) if len(places) else (0, measured.shape[axis]))
+    return () if extent == [(0, n) for n in measured.shape] else tuple(extent)
 
 
 def describe_off_centre(kspace: Array) -> str | None:

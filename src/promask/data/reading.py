@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, TypedDict
 
+from promask.data.axes import DIRECTIONS, Axes
 from promask.errors import InputError, one_line
 
 Check = tuple[Any, Callable[[Any], bool], str]
@@ -15,6 +16,8 @@ KSPACE = ("acquired", "emulated")
 CONTENTS = ("image", "kspace")
 PLANES = ("sagittal", "coronal", "axial")
 """By the axis perpendicular to them: x, y and z of the body."""
+NO_READOUT = "none"
+READOUTS = (*DIRECTIONS, NO_READOUT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,12 @@ class Reading:
     """The array of a file to read; None: `image` or `kspace`, or the only one."""
     holds: str | None = None
     """Whether that array is `image` or `kspace`, where its name does not tell."""
+    axes: str | None = None
+    """The roles of the axes of arrays, such as `slice coil ky kx`: see `promask.data.axes`; None: by a rule."""
+    readout: str | None = None
+    """The direction along which whole lines are read, `kx`, `ky`, `kz` or `none`; None: as the format tells."""
+    each_frame: bool = False
+    """Whether each frame of a series is a sample of its own; otherwise commands refuse frames."""
     plane: str | None = None
     """The plane of the slices of a NIfTI volume; None: the acquired one, across the longest side of the voxels."""
     slices: tuple[int | None, int | None] | None = None
@@ -57,6 +66,9 @@ class Reading:
         "kspace": (str, KSPACE.__contains__, " or ".join(KSPACE)),
         "array": ((str, type(None)), lambda value: True, "the name of an array"),
         "holds": ((str, type(None)), lambda value: value in (None, *CONTENTS), " or ".join(CONTENTS)),
+        "axes": ((str, type(None)), lambda value: value is None or bool(Axes.parse(value)), "names of axes"),
+        "readout": ((str, type(None)), lambda value: value in (None, *READOUTS), " or ".join(READOUTS)),
+        "each_frame": (bool, lambda value: True, "true or false"),
         "plane": ((str, type(None)), lambda value: value in (None, *PLANES), " or ".join(PLANES)),
         "slices": (
             (tuple, type(None)),
@@ -83,6 +95,7 @@ class Reading:
             kind, allowed, wanted = self.CHECKS[name]
             value = _plain(value)
             value = (value,) if name in ("size", "axis") and _whole(value) else value
+            value = " ".join(map(str, value)) if name == "axes" and isinstance(value, tuple) else value
             object.__setattr__(self, name, value)
             is_number_as_bool = isinstance(value, bool) and kind is not bool
             if is_number_as_bool or not isinstance(value, kind) or not allowed(value):
@@ -144,6 +157,9 @@ class ReadingSettings(TypedDict, total=False):
     kspace: str
     array: str | None
     holds: str | None
+    axes: str | Sequence[str] | None
+    readout: str | None
+    each_frame: bool
     plane: str | None
     slices: tuple[int | None, int | None] | None
     size: Sequence[int] | None

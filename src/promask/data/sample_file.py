@@ -44,6 +44,8 @@ class SampleFile:
     geometry: Geometry = Geometry()
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many slices, frames and contrasts the samples are of, slowest first; their product is all samples."""
+    understood: str = "the format"
+    """By what the roles of the axes are known, for `promask inspect`."""
     held_out: bool | None = None
     variant: str = ""
     """What else determines the content: how a reader treats the values."""
@@ -87,5 +89,6 @@ ReadHeader = Callable[[], SampleFile]
 
 def refuse_array_settings(path: Path, reading: Reading) -> None:
     """Refuse settings that have no meaning for a file whose format tells what it holds."""
-    if reading.array is not None or reading.holds is not None:
-        raise InputError(f"The format of {path} tells what it holds: leave out `array` and `holds`.")
+    for name in ("array", "holds", "axes"):
+        if getattr(reading, name) is not None:
+            raise InputError(f"The format of {path} tells what it holds: leave out `{name}`.")

@@ -1,8 +1,8 @@
 """Data sets in memory, subsets, and the split into a part to learn from and a held-out part."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
@@ -35,6 +35,9 @@ class ArraySet:
         unlabelled: For each sample, the classes that were not annotated; None: all were.
         maps: Coil sensitivities, (coil, *space) for all samples or (N, coil, *space); None: not known.
         clean: The images without the noise that is in them; None: the images themselves.
+        holds_kspace: Whether they came as k-space.
+        counts: How many slices, frames and contrasts the samples are of.
+        understood: By what the roles of axes are known.
     """
 
     images: torch.Tensor
@@ -47,6 +50,9 @@ class ArraySet:
     unlabelled: Sequence[tuple[str, ...]] | None = None
     maps: torch.Tensor | None = None
     clean: torch.Tensor | None = None
+    holds_kspace: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+    understood: str = "promask itself"
 
     def __post_init__(self) -> None:
         for index, image in enumerate(self.images):

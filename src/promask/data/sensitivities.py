@@ -3,7 +3,7 @@
 import hashlib
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,31 +13,21 @@ from jaxtyping import Complex, Num
 from torch import Tensor
 
 from promask.data.atomic import NUMBERS, Array, as_tensor
+from promask.data.axes import COIL
 from promask.data.cache import Column, ColumnWriter, find_or_write
 from promask.data.preprocess import crop_or_pad
-from promask.data.readers.arrays import MAPS, LazyArray, join_complex, list_names
+from promask.data.readers.arrays import MAPS, join_complex, list_names
 from promask.data.readers.bart import find_bart_file, read_bart_maps
-from promask.data.readers.hdf5 import list_hdf5_arrays
-from promask.data.readers.matlab import list_mat_arrays
-from promask.data.readers.numpy import list_npy_arrays, list_npz_arrays
+from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, reading_of, resolve_subset
 from promask.errors import InputError
 from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.base import Reconstruction
-from promask.recon.zero_filled import RootSumOfSquares
 from promask.types import Image, Sample, SampleSet, central
 
 NOTHING = 1e-6
 """Sensitivities below this share of the largest one are taken as none."""
-MAPS_READERS: Mapping[str, Callable[[Path], Mapping[str, LazyArray]]] = {
-    ".npy": list_npy_arrays,
-    ".npz": list_npz_arrays,
-    ".mat": list_mat_arrays,
-    ".h5": list_hdf5_arrays,
-    ".hdf5": list_hdf5_arrays,
-}
-"""Files that hold arrays by name."""
 
 
 def normalise_maps(
@@ -116,14 +106,17 @@ def read_maps(source: str, volumes: bool) -> Array:
     suffix = path.suffix.lower()
     if suffix == ".cfl":
         return read_bart_maps(path, volumes)
-    if suffix not in MAPS_READERS:
-        endings = ", ".join((*MAPS_READERS, ".cfl"))
+    if suffix not in ARRAY_LISTS:
+        endings = ", ".join((*ARRAY_LISTS, ".cfl"))
         raise InputError(f"Coil sensitivities cannot be read from {source}: give one of {endings}.")
-    arrays = MAPS_READERS[suffix](path)
-    name = next(iter(arrays)) if len(arrays) == 1 else MAPS
-    if name not in arrays:
-        raise InputError(f"{source} holds no array {MAPS!r}, but {list_names(arrays)}.")
-    values = join_complex(arrays[name].whole())
+    arrays = ARRAY_LISTS[suffix](path)
+    known = [name for name in arrays if len(arrays) == 1 or name in MAPS]
+    if not known:
+        raise InputError(f"{source} holds no array {MAPS[0]!r}, but {list_names(arrays)}.")
+    values = join_complex(arrays[known[0]].whole())
+    if suffix == ".mat":  # directions as MATLAB's users see them
+        space = range(values.ndim - (3 if volumes else 2), values.ndim)
+        values = values.transpose(*range(max(space.start, 0)), *reversed(space)) if space.start >= 0 else values
     if values.dtype.kind not in NUMBERS or not values.size:
         raise InputError(f"The coil sensitivities of {source} are not numbers, or there are none.")
     return values
@@ -228,18 +221,30 @@ def with_maps(data: SampleSet, on_sample: Callable[[int, int], None] | None = No
 def calibrate(
     data: SampleSet, recon: Reconstruction, on_sample: Callable[[int, int], None] | None = None
 ) -> SampleSet:
-    """Give samples coil sensitivities if a reconstruction uses them, and if their complex channels are coils."""
+    """Give samples coil sensitivities if a reconstruction uses them, and if their channels are coils.
+
+    Raises:
+        InputError: If the reconstruction combines coils, and there are none.
+    """
     base, _ = resolve_subset(data)
-    if data.shape[0] == 1 or isinstance(base, CalibratedSet):
+    if isinstance(base, CalibratedSet):
         return data
-    first = data[0]
-    measured = first.image if first.clean is None else first.clean  # noise makes all images complex
-    if isinstance(recon, RootSumOfSquares) and not measured.is_complex():
+    coils = has_coils(data)
+    if not coils and getattr(recon, "combines_coils", False):
+        held = f"{data.shape[0]} contrasts and no coils" if data.shape[0] > 1 else "one channel"
         raise InputError(
-            f"{data.name} has {data.shape[0]} channels of real numbers, so they are contrasts and not coils: rss "
-            f"would mix them; choose another reconstruction."
+            f"{data.name} has {held}, but {recon.name} combines several coils: choose another reconstruction, or "
+            f"simulate coils with `coils` 8."
         )
-    return with_maps(data, on_sample) if recon.uses_maps and measured.is_complex() else data
+    return with_maps(data, on_sample) if coils and recon.uses_maps else data
+
+
+def has_coils(data: SampleSet) -> bool:
+    """Whether the channels of samples are coils: as their axes say, or, where they say nothing, if complex."""
+    if data.shape[0] == 1 or data.geometry.channels:
+        return data.shape[0] > 1 and data.geometry.channels == COIL
+    first = data[0]
+    return (first.image if first.clean is None else first.clean).is_complex()  # noise makes all images complex
 
 
 class CalibratedSet:

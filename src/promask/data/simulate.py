@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Complex
 from torch import Tensor
 
+from promask.data.axes import COIL
 from promask.data.preprocess import remove_unmeasured
 from promask.data.reading import Reading
 from promask.errors import InputError
@@ -69,6 +70,11 @@ def scan_shape(shape: tuple[int, ...], reading: Reading, name: str) -> tuple[int
             f"out `coils`."
         )
     return (reading.coils, *shape[1:])
+
+
+def scan_geometry(geometry: Geometry, reading: Reading) -> Geometry:
+    """The geometry of samples after the simulated scan: their channels are coils."""
+    return geometry if reading.coils is None else replace(geometry, channels=COIL)
 
 
 def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Reading, geometry: Geometry) -> Sample:

@@ -5,22 +5,24 @@ A new format or built-in data set is one file, and one line in a table here.
 
 import dataclasses
 import functools
+import logging
 import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from promask.data.arrays import apply_reading, from_dataset, from_images, from_kspace
+from promask.data.arrays import apply_reading, from_array, from_dataset, from_images
+from promask.data.axes import FRAME
 from promask.data.builtin.brain import brain, head
 from promask.data.builtin.cardiac import cardiac
 from promask.data.builtin.knee import knee
 from promask.data.builtin.phantom import Anatomy
+from promask.data.description import DataDescription, describe_data
 from promask.data.file_set import FileSet, OnFile, prepare, read_headers
 from promask.data.readers.acdc import read_acdc
 from promask.data.readers.bart import find_bart_file, read_bart
@@ -34,12 +36,14 @@ from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.readers.twix import read_twix
 from promask.data.reading import Reading
 from promask.data.sample_file import ReadHeader, SampleFile
-from promask.data.sample_sets import ArraySet, choose_part, reading_of
-from promask.data.sensitivities import calibrate
+from promask.data.sample_sets import ArraySet, Subset, choose_part, reading_of, resolve_subset
+from promask.data.sensitivities import CalibratedSet, calibrate
 from promask.errors import InputError, InputWarning
 from promask.recon.base import Reconstruction
 from promask.types import SampleSet
 
+logger = logging.getLogger("promask")
+"""Says in one line what was understood of data, at the level INFO."""
 FileReader = Callable[[Path, Reading], SampleFile]
 """Describes the samples of a file by its header."""
 
@@ -111,12 +115,7 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
         _check_same_reading(data, reading)
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
-        if reading.holds != "kspace":
-            return apply_reading(from_images(data, volumes=reading.volumes), reading)
-        made = from_kspace(data, volumes=reading.volumes)
-        if reading.kspace == "emulated":
-            made = replace(made, images=torch.linalg.vector_norm(made.images, dim=1, keepdim=True))
-        return apply_reading(made, reading)
+        return from_array(data, reading)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return from_dataset(data, reading)
     raise InputError(f"Cannot load data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
@@ -160,7 +159,7 @@ def _headers(text: str, reading: Reading) -> list[ReadHeader]:
 def _check_same_reading(data: SampleSet, reading: Reading) -> None:
     """Refuse settings that would have no effect, because the data were loaded before."""
     loaded, default = reading_of(data), Reading()
-    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
+    for name in (name for name in Reading.CHECKS if name != "volumes"):
         wanted, used = getattr(reading, name), getattr(loaded, name)
         if wanted not in (getattr(default, name), used):
             raise InputError(
@@ -178,6 +177,8 @@ class DataPart(NamedTuple):
     """The samples of the part, prepared, with coil sensitivities if the reconstruction uses them."""
     part: str
     """The name of the part: `train`, `test` or `all`."""
+    description: DataDescription
+    """What was understood of the data."""
 
 
 def read_part(
@@ -203,9 +204,33 @@ def read_part(
         The data set, the prepared samples of the part, and the name of the part.
     """
     whole = load(data, reading)
+    check_roles(whole)
     chosen, part = choose_part(whole, part, default)
     samples = prepare(chosen, on_file)
-    return DataPart(whole, samples if recon is None else calibrate(samples, recon, on_file), part)
+    description = describe_data(whole, samples[0], recon)
+    samples = samples if recon is None else calibrate(samples, recon, on_file)
+    if not isinstance(whole, Subset | CalibratedSet):
+        logger.info(description.sentence())
+    return DataPart(whole, samples, part, description)
+
+
+def check_roles(data: SampleSet) -> None:
+    """Refuse data whose axes have a role that cannot be used.
+
+    Frames are separate samples only if the user says so: over time, they are not independent.
+
+    Args:
+        data: A data set of `load`.
+
+    Raises:
+        InputError: If there are frames, and `each_frame` was not set.
+    """
+    frames = getattr(resolve_subset(data)[0], "counts", {}).get(FRAME, 1)
+    if frames > 1 and not reading_of(data).each_frame:
+        raise InputError(
+            f"{data.name} has {frames} frames, and patterns over time are not learned yet: with `each_frame`, "
+            f"each frame is an image of its own, and all share one mask."
+        )
 
 
 def absolute_source(data: Any) -> Any:

@@ -174,7 +174,7 @@ def evaluate(
     task = None if network is None else measurable(network)
     whole = load(data, Reading(**settings | dict(reading)))
     values = check_mask(values, whole)
-    _, chosen, part = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
+    _, chosen, part, _ = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     if task is not None:
         task.check(chosen, reconstructed_channels(chosen, recon))
     quality = rule.measure(

@@ -198,7 +198,7 @@ def stability(
     check_shape(run, whole)
     drawn, exact = _without_empty(run.sample(draws, seed)), run.sample(draws, seed, exact=True)
     recon = run.reconstruction()
-    _, chosen, part = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
+    _, chosen, part, _ = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     done, total = 0, len(chosen) * (1 + 2 * len(drawn) + 2 * len(exact))
 
     def count_images(images: int) -> None:

@@ -151,7 +151,7 @@ def _load_folder(folder: Path) -> tuple[ExportedMask, Learned | None]:
     learned = Learned.read(folder)
     pattern = learned.distribution.pattern
     try:
-        return ExportedMask(mask.mask, pattern.free, pattern.extent, learned.acceleration), learned
+        return ExportedMask.of_pattern(mask.mask, pattern, learned.acceleration), learned
     except InputError as error:
         raise InputError(f"{file} does not fit its run: {error}") from error
 
@@ -208,4 +208,11 @@ def read_any_record(folder: Path) -> dict[str, Any]:
 def parse_pattern(record: Mapping[str, Any]) -> Pattern:
     """The pattern that a run.json describes."""
     extent = tuple((index(start), index(stop)) for start, stop in record.get("extent", ()))
-    return Pattern(tuple(map(index, record["shape"])), tuple(map(index, record["free"])), extent)
+    directions, readout = tuple(map(str, record.get("directions", ()))), record.get("readout")
+    return Pattern(
+        tuple(map(index, record["shape"])),
+        tuple(map(index, record["free"])),
+        extent,
+        directions,
+        None if readout is None else index(readout),
+    )

@@ -16,8 +16,8 @@ from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
 from promask.types import Mask
 
-AXES = (("D", "slices"), ("H", "rows"), ("W", "columns"))
-"""The names of three axes; masks with fewer have the last ones."""
+AXES = ("D (slices", "H (rows", "W (columns")
+"""The names of three axes whose directions are not known; masks with fewer have the last ones."""
 CENTRING = "DC at index n // 2 of every axis"
 
 
@@ -29,14 +29,17 @@ class MaskRecord:
     acceleration_achieved: float | None
     shape: list[int]
     axes: str
+    """In words."""
     free_axes: list[int]
     extent: list[list[int]]
     centring: str
     version: str
+    directions: str = ""
+    """The names of the axes, such as `kx ky`, with a star at the readout; empty if they are not known."""
 
     def values(self) -> dict[str, Any]:
         """As plain values; what is not known is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
     def texts(self) -> dict[str, str]:
         """As text, for formats that keep nothing else."""
@@ -61,10 +64,10 @@ class MaskRecord:
         extent = np.reshape(ends, (-1, 2)).tolist()
         texts = (
             str(found.get(name, usual))
-            for name, usual in (("axes", ""), ("centring", ""), ("version", __version__))
+            for name, usual in (("axes", ""), ("centring", ""), ("version", __version__), ("directions", ""))
         )
-        axes, centring, version = texts
-        return MaskRecord(asked, achieved, shape, axes, free, extent, centring, version)
+        axes, centring, version, directions = texts
+        return MaskRecord(asked, achieved, shape, axes, free, extent, centring, version, directions)
 
 
 NUMERIC = ("acceleration_asked", "acceleration_achieved", "shape", "free_axes", "extent")
@@ -85,6 +88,8 @@ class ExportedMask:
         extent: Start and end of the part of each axis that the scanner covers, as in `Pattern`; empty for all.
         asked: The acceleration that was asked for; None if it is not known.
         version: The version of promask that made it.
+        directions: The names of its axes, such as ("kx", "ky"); empty if they are not known.
+        readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
     """
 
     mask: Mask
@@ -92,6 +97,8 @@ class ExportedMask:
     extent: tuple[tuple[int, int], ...] = ()
     asked: float | None = None
     version: str = __version__
+    directions: tuple[str, ...] = ()
+    readout: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.mask.ndim <= len(AXES):
@@ -115,8 +122,22 @@ class ExportedMask:
         Returns:
             The mask with its record.
         """
-        pattern = distribution.pattern
-        return ExportedMask(distribution.mode(), pattern.free, pattern.extent, asked)
+        return ExportedMask.of_pattern(distribution.mode(), distribution.pattern, asked)
+
+    @staticmethod
+    def of_pattern(mask: Mask, pattern: Pattern, asked: float | None = None) -> "ExportedMask":
+        """A mask with what its pattern tells of the axes.
+
+        Args:
+            mask: (*space), centred.
+            pattern: What is acquired as a whole.
+            asked: The acceleration that was asked for, if it is known.
+
+        Returns:
+            The mask with its record.
+        """
+        named = (pattern.directions, pattern.readout)
+        return ExportedMask(mask, pattern.free, pattern.extent, asked, __version__, *named)
 
     @staticmethod
     def of_mask(
@@ -164,12 +185,16 @@ class ExportedMask:
             raise InputError(f"it states the shape {record.shape}, but has {list(values.shape)}.")
         extent = tuple((start, stop) for start, stop in record.extent)
         mask = _as_mask(values.reshape(record.shape))
-        return ExportedMask(mask, tuple(record.free_axes), extent, record.acceleration_asked, record.version)
+        words = record.directions.split()
+        directions = tuple(word.rstrip("*") for word in words)
+        readout = next((axis for axis, word in enumerate(words) if word.endswith("*")), None)
+        about = (record.acceleration_asked, record.version, directions, readout)
+        return ExportedMask(mask, tuple(record.free_axes), extent, *about)
 
     @property
     def pattern(self) -> Pattern:
         """The undersampled directions of its k-space."""
-        return Pattern(tuple(self.mask.shape), self.free, self.extent)
+        return Pattern(tuple(self.mask.shape), self.free, self.extent, self.directions, self.readout)
 
     @property
     def lines(self) -> bool:
@@ -191,15 +216,26 @@ class ExportedMask:
             acceleration_asked=None if self.asked is None else float(self.asked),
             acceleration_achieved=self.achieved,
             shape=list(self.mask.shape),
-            axes=", ".join(
-                f"axis {axis}: {name} ({words}, {'phase encoding' if axis in self.free else 'readout'})"
-                for axis, (name, words) in enumerate(AXES[-self.mask.ndim :])
-            ),
+            axes=", ".join(f"axis {axis}: {self._describe_axis(axis)}" for axis in range(self.mask.ndim)),
             free_axes=list(self.free),
             extent=[list(ends) for ends in self.extent],
             centring=CENTRING,
             version=self.version,
+            directions=" ".join(
+                f"{name}*" if axis == self.readout else name for axis, name in enumerate(self.directions)
+            ),
         )
+
+    def _describe_axis(self, axis: int) -> str:
+        """Such as `kx (readout)`, `ky (phase encoding, undersampled)` or `H (rows, fully sampled)`."""
+        sampled = "undersampled" if axis in self.free else "fully sampled"
+        if not self.directions:
+            return f"{AXES[axis - self.mask.ndim]}, {sampled})"
+        if self.readout is None:
+            return f"{self.directions[axis]} ({sampled})"
+        if axis == self.readout:
+            return f"{self.directions[axis]} (readout{', undersampled' if axis in self.free else ''})"
+        return f"{self.directions[axis]} (phase encoding, {sampled})"
 
 
 def _as_mask(values: Any) -> Mask:

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
 from promask.operators.fourier import space_axes, to_image
 from promask.sampling.distribution import MaskDistribution
-from promask.sampling.pattern import Pattern
 from promask.types import AnyArray, Mask, UnitMask, scaled_extent
 
 
@@ -46,7 +45,7 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
     if shape == old.shape:
         return mask
     ends = [scaled_extent(*sizes) for sizes in zip(old.extent, old.shape, shape, strict=True)]
-    new = Pattern(shape, old.free, tuple(ends))
+    new = replace(old, shape=shape, extent=tuple(ends))
     acquired = old.restrict(mask.mask)
     values = (acquired if learned is None else learned.distribution.probabilities).to(torch.float64)
     for position, axis in enumerate(old.free):
@@ -62,7 +61,7 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
             f"only {budget} are acquired: choose a larger shape."
         )
     units = new.largest(values.masked_fill(always, 2), budget)
-    return ExportedMask(new.expand(units), new.free, new.extent, mask.asked)
+    return ExportedMask.of_pattern(new.expand(units), new, mask.asked)
 
 
 def _weights(old: int, new: int, covered: tuple[int, int]) -> Float[Tensor, "new old"]:

@@ -121,7 +121,7 @@ def load_masks(
     else:
         volumes = any(isinstance(each.what, ExportedMask) and each.what.mask.ndim == 3 for each in sources)
         whole = load(data, Reading(**{"volumes": volumes, **reading}))
-    _, images, part = read_part(whole, part=part, default="test", recon=by, on_file=on_file)
+    _, images, part, _ = read_part(whole, part=part, default="test", recon=by, on_file=on_file)
     learning = images
     if any(isinstance(each.what, str) for each in sources):
         learning = read_part(whole, part=OTHER_PART[part], recon=by, on_file=on_file).samples

@@ -76,10 +76,15 @@ def examples_of(runs: Sequence[Run], on_file: OnFile | None = None) -> dict[str,
     return examples
 
 
+def pattern_name(run: Run) -> str:
+    """The pattern of a run by the number of its undersampled directions: `1d`, `2d` or `3d`."""
+    return f"{len(run.distribution.pattern.free)}d"
+
+
 def group_runs(runs: Sequence[Run]) -> dict[str, dict[float, Run]]:
     """Runs by row and acceleration; rows are named by what they differ in."""
     features = [
-        (PurePath(run.record.data.source).name, run.config.pattern, run.config.loss, run.config.recon)
+        (PurePath(run.record.data.source).name, pattern_name(run), run.config.loss, run.config.recon)
         for run in runs
     ]
     differing = [0, *(place for place in (1, 2, 3) if len({each[place] for each in features}) > 1)]

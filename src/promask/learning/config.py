@@ -69,12 +69,13 @@ _CHECKS: Mapping[str, Check] = {
     "members": _COUNT,
     "learner": (str, _anything, " or ".join(LEARNERS)),
     "learning_rate": (_NUMBER, _positive, "a positive number"),
-    "pattern": (str, FREE_AXES.__contains__, " or ".join(FREE_AXES)),
+    "pattern": ((str, type(None)), lambda value: value in (None, *FREE_AXES), " or ".join(FREE_AXES)),
     "axis": (
         (tuple, type(None)),
-        lambda value: value is None or all(type(axis) is int for axis in value),
-        "whole numbers, the free axes of k-space",
+        lambda value: value is None or all(type(axis) in (int, str) for axis in value),
+        "numbers or directions of the undersampled axes, such as 1 or ky",
     ),
+    "allow_readout": (bool, _anything, "true or false"),
     "task": (str, TASKS.__contains__, " or ".join(TASKS)),
     "loss": (str, _anything, "the name of a loss"),
     "network": ((str, type(None)), _anything, "the name of a file"),
@@ -125,10 +126,13 @@ class Config(Reading):
     """Learning ends when the mode is the same as this many steps before; 0: never."""
     learning_rate: float = 0.01
     """Of `gumbel-adam`; the other learners have none."""
-    pattern: str = "2d"
-    """What is acquired as a whole: `1d` for lines, `2d` or `3d` for samples."""
-    axis: tuple[int, ...] | None = None
-    """Which axes are free; None: the last ones."""
+    pattern: str | None = None
+    """What is acquired as a whole: `1d` for lines, `2d` or `3d` for samples; None: all phase encodings of data
+    whose readout is known, otherwise `2d`."""
+    axis: tuple[int | str, ...] | None = None
+    """Which axes are undersampled, as numbers or directions such as `ky`; None: the last phase encodings."""
+    allow_readout: bool = False
+    """Whether the readout may be undersampled, which no scanner can do."""
     task: str = RECONSTRUCTION
     """What the images are for: to be looked at, or a segmentation by a network."""
     loss: str = "mse"

@@ -1,5 +1,6 @@
 """The result of learning, and the folder that keeps it."""
 
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -225,7 +226,7 @@ class Run:
             "acceleration": {"asked": self.config.acceleration, "achieved": self.acceleration},
             "units": pattern.units,
             "budget": self.distribution.budget,
-            "pattern": {"shape": pattern.shape, "free": pattern.free, "extent": pattern.extent},
+            "pattern": dataclasses.asdict(pattern),
             "centring": "DC at index n // 2 of every axis",
             "about": self.record.to_json(),
             "history": self.history.to_json(),

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from promask.data.description import DataDescription
 from promask.data.file_set import OnFile
 from promask.data.preprocess import reconstructed_channels
 from promask.data.sample_sets import choose_part, reading_of
@@ -35,6 +36,7 @@ class Prepared:
     chosen: SampleSet
     """The part that is learned from, and that validates."""
     part: str
+    description: DataDescription
     config: Config
     """With how the data were read."""
     problem: Problem
@@ -71,10 +73,12 @@ class Setup:
         whole = load(self.data, config)
         loaded = reading_of(whole).reading_settings()
         config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
-        pattern = Pattern.named(config.pattern, whole.shape[1:], config.axis, whole.geometry.extent)
+        pattern = Pattern.on(
+            whole.shape[1:], whole.geometry, config.pattern, config.axis, allow_readout=config.allow_readout
+        )
         pattern.block(config.centre, pattern.budget(config.acceleration))  # must fit
         with group.first_before_others():
-            _, chosen, part = read_part(whole, part=config.part, recon=recon, on_file=on_file)
+            _, chosen, part, description = read_part(whole, part=config.part, recon=recon, on_file=on_file)
         segmentation = find_segmentation(loss)
         if segmentation is not None:
             segmentation.check(chosen, reconstructed_channels(chosen, recon))
@@ -82,7 +86,7 @@ class Setup:
         samples = SpectraSet.for_loss(learning, device, loss, recon, group)
         validation = samples if others is None else SpectraSet.for_loss(others, device, loss, recon, group)
         problem = state_problem(samples, pattern, loss, config, self.init)
-        return Prepared(whole, chosen, part, config, problem, self.learner, validation)
+        return Prepared(whole, chosen, part, description, config, problem, self.learner, validation)
 
     def for_other_machines(self, loss: Loss) -> "Setup":
         """The same for a process in another folder, or on another machine that has the same disk."""

@@ -64,6 +64,8 @@ class SpectralReconstruction(ABC):
     """
 
     uses_maps: ClassVar[bool] = True
+    combines_coils: ClassVar[bool] = False
+    """Whether it has no meaning without several coils."""
     iterative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

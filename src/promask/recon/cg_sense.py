@@ -79,6 +79,7 @@ class CgSense(SpectralReconstruction):
     iterations: int = 10
 
     name = "cg-sense"
+    combines_coils = True
 
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """The image x that minimises |m (E x - y)|^2 + regularisation |x|^2, nearly."""

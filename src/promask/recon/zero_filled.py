@@ -62,6 +62,7 @@ class RootSumOfSquares(SpectralReconstruction):
 
     name = "rss"
     uses_maps = False
+    combines_coils = True
     iterative = False
 
     def reference(self, images: CoilImages, maps: Maps | None) -> AnyImages:
@@ -78,6 +79,7 @@ class Sense(SpectralReconstruction):
     """The adjoint of the scanner: zero-filled images of all coils, combined by their sensitivities."""
 
     name = "sense"
+    combines_coils = True
     iterative = False
 
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:

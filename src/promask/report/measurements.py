@@ -135,7 +135,7 @@ def measure_run(
     task = None if network is None else measurable(network)
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
-    _, measured, part = read_part(data, part=part, default="test", recon=recon)
+    _, measured, part, _ = read_part(data, part=part, default="test", recon=recon)
     evaluation = replace(evaluate(run.mask, measured, "all", network=task, recon=recon), part=part)
     few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from promask.data.atomic import recover_folder
-from promask.data.file_set import OnFile
+from promask.data.file_set import OnFile, prepare
 from promask.data.sample_sets import OTHER_PART, choose_part
-from promask.data.sources import load, read_part
+from promask.data.sources import check_roles, load
 from promask.errors import InputError, InputWarning
 from promask.learning.api import learn
 from promask.learning.checkpoint import checkpoints_in
@@ -49,8 +49,10 @@ def learn_and_report(
             _make_room(out, resume)
         data_set = load(data, config)
     if group.leads:
+        check_roles(data_set)
         _, part_learned = choose_part(data_set, config.part, default="train")
-        read_part(data_set, part=OTHER_PART[part_learned], on_file=on_file)  # bad files are found before learning
+        held_out, _ = choose_part(data_set, OTHER_PART[part_learned], default="test")
+        prepare(held_out, on_file)  # bad files are found before learning
     finished = group.broadcast(b"finished" if resume and group.leads and _is_finished(out) else b"unfinished")
     if finished == b"finished":
         run = _known_again(out, config, data_set)

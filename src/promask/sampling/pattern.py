@@ -6,7 +6,7 @@ samples. One axis: lines. Two of three: (ky, kz) pairs along a readout.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Shaped
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from promask.errors import InputError
 from promask.operators.fourier import real_product
-from promask.types import Spectra, UnitDraws
+from promask.types import Geometry, Spectra, UnitDraws
 
 FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
 """How many axes of k-space are undersampled, by the name of the pattern."""
@@ -35,11 +35,15 @@ class Pattern:
         free: The undersampled axes, increasing.
         extent: Start and end of the part of each axis that the scanner covers; empty for all of it. What lies
             outside is padding: it is never acquired, and not counted.
+        directions: The names of all axes, such as ("kx", "ky"); empty if they are not known.
+        readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
     """
 
     shape: tuple[int, ...]
     free: tuple[int, ...]
     extent: tuple[tuple[int, int], ...] = ()
+    directions: tuple[str, ...] = ()
+    readout: int | None = None
 
     def __post_init__(self) -> None:
         if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
@@ -53,6 +57,8 @@ class Pattern:
         fits = len(extent) == len(self.shape)
         if not fits or any(not 0 <= a < b <= n for (a, b), n in zip(extent, self.shape, strict=True)):
             raise InputError(f"The extent {extent} does not fit k-space of shape {list(self.shape)}.")
+        if len(self.directions) not in (0, len(self.shape)) or self.readout not in (None, *range(len(self.shape))):
+            raise InputError(f"The directions {list(self.directions)} do not fit k-space of {list(self.shape)}.")
         object.__setattr__(self, "extent", extent)
 
     @staticmethod
@@ -90,6 +96,50 @@ class Pattern:
         if any(not -dimensions <= a < dimensions for a in axis):
             raise InputError(f"The axes {list(axis)} do not fit k-space of shape {list(shape)}.")
         return Pattern(tuple(shape), tuple(sorted(a % dimensions for a in axis)), tuple(extent))
+
+    @staticmethod
+    def on(
+        shape: Sequence[int],
+        geometry: Geometry,
+        name: str | None = None,
+        axis: Sequence[int | str] | None = None,
+        allow_readout: bool = False,
+    ) -> "Pattern":
+        """Make the pattern for data whose axes are known: what is read out as a whole is not undersampled.
+
+        >>> raw = Geometry(axes=("kx", "ky"), readout=0)
+        >>> Pattern.on((4, 6), raw).free, Pattern.on((4, 6), raw, axis=["ky"]).free
+        ((1,), (1,))
+
+        Args:
+            shape: The size of k-space, (*space).
+            geometry: What is known of its axes.
+            name: `1d`, `2d` or `3d`; None: all phase encodings if the readout is known, otherwise two directions.
+            axis: The undersampled axes, as numbers or as directions such as `ky`; None: the last phase encodings.
+            allow_readout: Whether the readout may be undersampled, which no scanner can do.
+
+        Returns:
+            The pattern.
+
+        Raises:
+            InputError: If there is no such axis, or the readout would be undersampled.
+        """
+        readout = geometry.readout
+        encoded = [each for each in range(len(shape)) if each != readout]
+        chosen = None if axis is None else [_axis_number(each, geometry, len(shape)) for each in axis]
+        if name is None:
+            usual = len(encoded) if readout is not None else min(2, len(shape))
+            name = f"{usual if chosen is None else len(chosen)}d"
+        if chosen is None and FREE_AXES.get(name, len(shape)) <= len(encoded):
+            chosen = encoded[len(encoded) - FREE_AXES[name] :]
+        pattern = Pattern.named(name, shape, chosen, geometry.extent)
+        if readout in pattern.free and not allow_readout:
+            direction = geometry.axes[readout] if geometry.axes else f"axis {readout}"
+            raise InputError(
+                f"The pattern {name} would undersample {direction}, the readout, which scanners read as a whole: "
+                f"choose the `pattern` {len(encoded)}d, or set `allow_readout` where there is no scanner."
+            )
+        return replace(pattern, directions=geometry.axes, readout=readout)
 
     @property
     def unit_shape(self) -> tuple[int, ...]:
@@ -293,3 +343,14 @@ class Pattern:
 
     def _along(self, position: int, values: Tensor) -> Tensor:
         return values.reshape([-1 if p == position else 1 for p in range(len(self.free))])
+
+
+def _axis_number(axis: int | str, geometry: Geometry, dimensions: int) -> int:
+    """The number of an axis that is given by its number or its direction; `y` is short for `ky`."""
+    if isinstance(axis, int):
+        return axis
+    name = f"k{axis.lower().removeprefix('k')}"
+    if name not in geometry.axes:
+        known = f"are {', '.join(geometry.axes)}" if geometry.axes else f"have numbers, 0 to {dimensions - 1}"
+        raise InputError(f"There is no direction {axis!r}: the axes of k-space {known}.")
+    return geometry.axes.index(name)

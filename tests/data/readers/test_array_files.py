@@ -1,6 +1,7 @@
 """Arrays in files: NumPy, MATLAB, HDF5 and BART, written by others and read by promask."""
 
 import itertools
+import re
 import subprocess
 
 import h5py
@@ -21,6 +22,7 @@ from file_writers import (
     inverse,
     labels_of,
     matlab_order,
+    named,
     needs_bart,
     put,
     random,
@@ -36,7 +38,6 @@ from file_writers import (
 
 from helpers import check_data_set
 from promask.data.file_set import prepare
-from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
@@ -80,37 +81,41 @@ def test_groups_do_not_depend_on_the_format_and_are_not_cut(saved, ids, groups):
 
 def test_kspace_of_coils(saved):
     path = saved(kspace=KSPACE)
-    close(images(path), COMPLEX)
-    emulated = read(path, kspace="emulated", size=(6, 11))
+    axes = named("slice coil ky kx", path)
+    close(images(path, axes=axes), COMPLEX)
+    emulated = read(path, kspace="emulated", size=(6, 11), axes=axes)
     assert emulated.shape == (1, 6, 11)
     close(images_of(emulated)[:, 0], fit(np.sqrt((abs(COMPLEX) ** 2).sum(1)), (6, 11)))
     with pytest.warns(InputWarning, match=r"largest value at \[4, 0\] of \[9, 8\], far from the middle"):
-        read(saved(kspace=np.roll(KSPACE, 4, -1)))
+        read(saved(kspace=np.roll(KSPACE, 4, -1)), axes=axes)
 
 
 def test_one_image_and_volumes(saved):
     close(images(saved(image=IMAGE[0])), IMAGE[None, :1])
     volumes = random.random((2, 5, 4, 3)).astype(np.float32)
-    close(images(saved(image=volumes), volumes=True), volumes[:, None])
-    close(images(saved(image=volumes[0]), volumes=True), volumes[None, :1])
-    kspace = transform(volumes, (-3, -2, -1))
-    close(images(saved(kspace=kspace), volumes=True), volumes[:, None].astype(np.complex64))
+    path = saved(image=volumes)
+    wanted = np.moveaxis(volumes, 1, -1) if path.suffix == ".mat" else volumes  # as its users see the directions
+    close(images(path, volumes=True), wanted[:, None])
+    close(images(saved(image=volumes[0]), volumes=True), wanted[None, :1])
+    path = saved(kspace=transform(volumes, (-3, -2, -1)))
+    close(images(path, axes=named("slice kz ky kx", path)), wanted[:, None].astype(np.complex64))
 
 
 def test_which_array_and_as_what(saved):
     path = saved(knee=COMPLEX, hip=KSPACE)
-    close(images(path, array="knee", holds="image"), COMPLEX)
-    with pytest.warns(InputWarning, match="'hip' is taken as centred k-space"):
-        close(images(path, array="hip"), COMPLEX)
-    with pytest.warns(InputWarning, match="holds (knee, hip|hip, knee): (knee|hip) is taken"):
-        load(path, Reading(holds="image"))
+    encoded, plain = named("slice coil ky kx", path), named("slice coil y x", path)
+    close(images(path, array="knee", axes=plain), COMPLEX)
+    close(images(path, array="hip", axes=encoded), COMPLEX)
+    assert "nothing says whether it holds k-space or images" in refusal(path, array="hip")
+    assert re.search(r"holds (knee|hip) \[.*\], (hip|knee) \[.*\]: choose one", refusal(path, holds="image"))
     assert "no array 'liver', but" in refusal(path, array="liver")
-    path = saved(kspace=KSPACE, image=2 * COMPLEX)
+    subjects = np.arange(4)
+    path = saved(kspace=KSPACE, image=2 * COMPLEX, subject=subjects)
     close(images(path), 2 * COMPLEX)
     close(images(path, holds="kspace"), COMPLEX)
-    close(images(saved(image=KSPACE), holds="kspace"), COMPLEX)
-    close(images(saved(kspace=COMPLEX), holds="image"), COMPLEX)
-    close(abs(COMPLEX), images(saved(image=COMPLEX), kspace="emulated"))
+    close(images(saved(image=KSPACE, subject=subjects), holds="kspace"), COMPLEX)
+    close(images(saved(kspace=COMPLEX, subject=subjects), holds="image"), COMPLEX)
+    close(abs(COMPLEX), images(saved(image=COMPLEX), kspace="emulated", axes=plain))
     close(abs(IMAGE - 0.5)[:, None], images(saved(image=IMAGE - 0.5), kspace="emulated"))
 
 
@@ -139,11 +144,11 @@ def test_npy_and_types_of_numbers(tmp_path, dtype, order):
     values = np.asarray(LABEL.clip(0, 1), dtype, order=order)
     np.save(tmp_path / "a.npy", values)
     wanted = np.complex64 if np.dtype(dtype).kind == "c" else np.float32
-    found = images(tmp_path / "a.npy", holds="image")[:, 0]
+    found = images(tmp_path / "a.npy", axes="slice y x")[:, 0]
     assert found.dtype == wanted
     same(found, values.astype(wanted))
     np.savez(tmp_path / "a.npz", image=values)
-    same(images(tmp_path / "a.npz")[:, 0], found)
+    same(images(tmp_path / "a.npz", axes="slice y x")[:, 0], found)
 
 
 @pytest.mark.parametrize("dtype", ["i2", ">i2", "f4", "f8"])
@@ -155,7 +160,8 @@ def test_kspace_as_pairs(tmp_path, dtype, pairs, ending):
     if pairs == "fields":
         stored = stored.view([("real", dtype), ("imag", dtype)])[..., 0]
     WRITERS[f"a.{ending}"](tmp_path / f"a.{ending}", {"kspace": stored})
-    close(images(tmp_path / f"a.{ending}"), inverse(kspace))
+    axes = "slice coil ky kx" if pairs == "fields" else "slice coil ky kx re/im"
+    close(images(tmp_path / f"a.{ending}", axes=axes), inverse(kspace))
 
 
 def test_characters_of_matlab(tmp_path):
@@ -182,7 +188,10 @@ def test_characters_of_matlab(tmp_path):
         ({"kspace": IMAGE}, "not complex"),
         ({"label": LABEL}, "neither 'image' nor 'kspace', but label"),
         ({"image": np.where(np.arange(6)[:, None, None] == 3, np.nan, IMAGE)}, "slice 3 holds NaN"),
-        ({"kspace": np.where(np.arange(4)[:, None, None, None] == 2, 0, KSPACE)}, "slice 2 is zero"),
+        (
+            {"kspace": np.where(np.arange(4)[:, None, None, None] == 2, 0, KSPACE), "subject": np.arange(4)},
+            "slice 2 is zero",
+        ),
     ],
 )
 def test_unusable_arrays(saved, arrays, words):

@@ -9,23 +9,34 @@ from pathlib import Path
 import numpy as np
 
 from promask.data.atomic import Array
+from promask.data.axes import COIL as COIL_ROLE
+from promask.data.axes import CONTRAST, DIRECTIONS, FRAME, SLICE, SUBJECT
 from promask.data.readers.ismrmrd import cut_volumes
 from promask.data.reading import Reading
 from promask.data.sample_file import RawSample, SampleFile
 from promask.data.sandbox import report_damage
 from promask.errors import InputError, InputWarning
+from promask.types import Geometry
 
 MOST_AXES = 16
 """Of every array of BART."""
 COIL = 3
 """The axis of the coils; before it readout and two phase encodings, after it whatever else there is."""
+ROLES = {5: CONTRAST, 10: FRAME, 11: FRAME, 13: SLICE, 14: SLICE, 15: SUBJECT}
+"""The roles of further axes: echoes, times, slices, averages and batches; others count as slices, too."""
 
 
 def read_bart(path: Path, reading: Reading) -> SampleFile:
-    """K-space, or images if `reading.holds` says so: (x, y, z, coil, ...); axes after the coils are samples."""
+    """K-space, or images if `reading.holds` says so: (x, y, z, coil, ...); axes after the coils are samples.
+
+    A file without a readout, 1 x ky x kz, holds slices with two phase encodings.
+    """
+    if reading.axes is not None:
+        raise InputError(f"The axes of {path} are those of BART: leave out `axes`.")
     dimensions = _dimensions(path)
     *space, coils = dimensions[: COIL + 1]
     count = math.prod(dimensions[COIL + 1 :])
+    across = space[0] == 1 < min(space[1:]) and not reading.volumes
     if reading.holds is None:
         warnings.warn(
             f"{path} is taken as centred k-space; set `holds` to image if it holds images.",
@@ -33,19 +44,33 @@ def read_bart(path: Path, reading: Reading) -> SampleFile:
             stacklevel=2,
         )
     holds_kspace = reading.holds != "image"
-    depth = 1 if reading.volumes else space[2]
+    depth = 1 if reading.volumes or across else space[2]
+    directions = DIRECTIONS[1:] if across else DIRECTIONS if reading.volumes else DIRECTIONS[:2]
+    shape = tuple(space[1:] if across else space if reading.volumes else space[:2])
+    counts: dict[str, int] = {SLICE: depth} if depth > 1 else {}
+    for axis, n in reversed(list(enumerate(dimensions[COIL + 1 :], start=COIL + 1))):
+        if n > 1:
+            role = ROLES.get(axis, SLICE)
+            counts = {role: n * counts.pop(role, 1), **counts}
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         # Mapped only now: thousands of files cannot all be open.
         samples = np.moveaxis(_map(path, dimensions).reshape(*space, coils, count, order="F"), (4, 3), (0, 1))
-        return cut_volumes(samples.__getitem__, chosen, depth, reading.volumes, encoded=holds_kspace)
+        parts = cut_volumes(samples.__getitem__, chosen, depth, reading.volumes or across, encoded=holds_kspace)
+        return ((values.reshape(coils, *shape), label) for values, label in parts)
 
     return SampleFile(
         files=(path, path.with_suffix(".hdr")),
-        shape=(coils, *(space if reading.volumes else space[:2])),
+        shape=(coils, *shape),
         numbers=reading.choose_slices(count * depth),
         read=read,
         holds_kspace=holds_kspace,
+        geometry=Geometry(
+            axes=directions,
+            readout=0 if holds_kspace and directions[0] == DIRECTIONS[0] else None,
+            channels=COIL_ROLE if coils > 1 else "",
+        ),
+        counts=counts,
         variant=f"bart {holds_kspace}",
     )
 

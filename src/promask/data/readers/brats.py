@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from promask.data.atomic import Array, as_tensor
+from promask.data.axes import CONTRAST
 from promask.data.preprocess import crop_or_pad
 from promask.data.readers.nifti import SUFFIXES, read_volumes, split_name
 from promask.data.reading import Reading
@@ -83,7 +84,7 @@ def _read_subject(
     for path in (*images, label):
         if not path.exists():
             raise InputError(f"{path} is missing.")
-    volume = read_volumes(images, Reading(volumes=True), label, through=2)
+    volume = read_volumes(images, Reading(volumes=True), label, through=2, fourth=CONTRAST)
     contrasts, depth = volume.shape[:2]
     numbers = reading.choose_slices(depth, SLICES)
     if not len(numbers):

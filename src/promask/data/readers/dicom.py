@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from promask.data.atomic import Array
+from promask.data.axes import SLICE
 from promask.data.reading import Reading
 from promask.data.sample_file import COUNTED, RawSample, ReadHeader, SampleFile, refuse_array_settings
 from promask.data.sandbox import check_claim, decompress, private_name, report_damage, silence_libraries
 from promask.errors import InputError
+from promask.types import Geometry
 
 if TYPE_CHECKING:
     from pydicom import Dataset, FileDataset
@@ -26,7 +28,7 @@ SUFFIXES = (".dcm", ".ima", ".dicom")
 INDEX = "DICOMDIR"
 """The list of the files on a disc, in the same format."""
 HEADER = ("SeriesInstanceUID", "PatientID", "Rows", "Columns", "NumberOfFrames", "InstanceNumber")
-GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel")
+GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "SamplesPerPixel", "PixelSpacing")
 PIXEL = 24
 """Bytes that a pixel takes while it is read and scaled, in double precision."""
 
@@ -78,6 +80,8 @@ class _Header:
     frames: int
     grey: bool
     place: tuple[float, float]
+    spacing: tuple[float, ...]
+    """Of rows and columns in mm; empty if the header does not tell."""
 
 
 def _read_series(files: Sequence[_Header], reading: Reading) -> SampleFile:
@@ -113,6 +117,11 @@ def _read_series(files: Sequence[_Header], reading: Reading) -> SampleFile:
         numbers=numbers,
         read=read,
         subjects=None if files[0].patient is None else [private_name(files[0].patient)] * len(numbers),
+        geometry=Geometry(
+            axes=("kz", "ky", "kx") if reading.volumes else ("ky", "kx"),
+            voxel=() if reading.volumes else files[0].spacing,
+        ),
+        counts={SLICE: len(frames)} if not reading.volumes else {},
         variant=f"dicom {list(depth)}",
     )
 
@@ -131,6 +140,7 @@ def _header(path: Path) -> _Header:
             frames=int(header.get("NumberOfFrames") or 1),
             grey=int(header.get("SamplesPerPixel") or 1) == 1,
             place=_place(header),
+            spacing=tuple(float(each) for each in header.get("PixelSpacing") or ()),
         )
 
 

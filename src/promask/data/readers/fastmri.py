@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from promask.data.atomic import Array, as_tensor
+from promask.data.axes import COIL, SLICE
 from promask.data.preprocess import crop_or_pad
 from promask.data.readers.ismrmrd import MrdHeader
 from promask.data.reading import Reading
@@ -102,8 +103,8 @@ class Annotations:
 
 
 def is_fastmri(file: "h5py.File") -> bool:
-    """Whether a file has the layout of fastMRI."""
-    return "kspace" in file and HEADER in file
+    """Whether a file has the layout of fastMRI, as those of M4Raw have: the header, or the images beside."""
+    return "kspace" in file and any(name in file for name in (HEADER, *RECONSTRUCTIONS.values()))
 
 
 def read_fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[ReadHeader]:
@@ -125,7 +126,8 @@ def read_fastmri(root: Path, reading: Reading, annotated: bool = False) -> list[
     if not chosen:
         raise InputError(f"{annotations.source} annotates none of the {len(files)} files in {root}.")
     return [
-        partial(read_fastmri_file, file, reading, annotations, held_out, annotated) for file, held_out in chosen
+        partial(read_fastmri_file, file, reading, annotations, held_out, annotated, file.stem)
+        for file, held_out in chosen
     ]
 
 
@@ -140,6 +142,7 @@ def read_fastmri_file(
     annotations: Annotations = Annotations(),
     held_out: bool | None = None,
     annotated: bool = False,
+    subject: str | None = None,
 ) -> SampleFile:
     """One scan: k-space (slice, H, W) or (slice, coil, H, W); emulated: its reference image."""
     refuse_array_settings(path, reading)
@@ -158,7 +161,7 @@ def read_fastmri_file(
             raise InputError(f"{path} is undersampled, as the test files of fastMRI are: masks need full k-space.")
         shape, reference = tuple(kspace.shape), RECONSTRUCTIONS[kspace.ndim]
         header = MrdHeader.parse(file[HEADER][()], path) if HEADER in file else None
-        patient = private_name(str(file.attrs["patient_id"])) if "patient_id" in file.attrs else path.stem
+        patient = private_name(str(file.attrs["patient_id"])) if "patient_id" in file.attrs else subject
         has_reference = reference in file
         matrix = header.image[:2] if header is not None and all(header.image[:2]) else (CROP, CROP)
         stored = tuple(file[reference].shape) if has_reference else (shape[0], *matrix)
@@ -168,7 +171,13 @@ def read_fastmri_file(
             f"The {reference} of {path} has shape {list(stored)}, but {count} images are expected, one per slice."
         )
     region = tuple(map(min, space, size))
-    geometry = Geometry(((0, space[0]), _columns(header, space[1], path)), region if region != space else ())
+    geometry = Geometry(
+        extent=((0, space[0]), _columns(header, space[1], path)),
+        region=region if region != space else (),
+        axes=("kx", "ky"),
+        readout=0,
+        channels=COIL if len(shape) == 4 else "",
+    )
     boxes = annotations.boxes.get(path.stem, {})
     numbers = [number for number in reading.choose_slices(count) if not annotated or number in boxes]
     from_reference = reading.kspace == "emulated" and has_reference
@@ -192,8 +201,9 @@ def read_fastmri_file(
         numbers=numbers,
         read=read,
         holds_kspace=not from_reference,
-        subjects=[patient] * len(numbers),
-        geometry=Geometry() if from_reference else geometry,
+        subjects=None if patient is None else [patient] * len(numbers),
+        geometry=geometry.emulated() if from_reference else geometry,
+        counts={SLICE: count},
         held_out=held_out,
         variant=f"fastmri {path.stem}" if annotations.source else "fastmri",
     )

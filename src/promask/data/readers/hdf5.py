@@ -8,6 +8,7 @@ from promask.data.atomic import Array
 from promask.data.readers.arrays import LazyArray, read_arrays
 from promask.data.readers.fastmri import is_fastmri, read_fastmri_file
 from promask.data.readers.ismrmrd import is_ismrmrd, read_ismrmrd
+from promask.data.readers.public_sets import find_calgary_campinas, find_skm_tea
 from promask.data.reading import Reading
 from promask.data.sample_file import SampleFile
 from promask.data.sandbox import open_hdf5
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
 
 
 def read_hdf5(path: Path, reading: Reading) -> SampleFile:
-    """`image` or `kspace` with `label` and `subject`, as in a .npz file; or a file of fastMRI or ISMRMRD."""
+    """Arrays as in a .npz file; or a file of fastMRI, ISMRMRD, Calgary-Campinas or SKM-TEA."""
     with open_hdf5(path) as file:
         of_fastmri, of_ismrmrd = is_fastmri(file), is_ismrmrd(file)
-    if of_fastmri and reading.array is None:
+    if of_fastmri and reading.array is None and reading.axes is None:
         return read_fastmri_file(path, reading)
     if of_ismrmrd:
         return read_ismrmrd(path, reading)
-    return read_arrays(list_hdf5_arrays(path), path, reading)
+    arrays = list_hdf5_arrays(path)
+    known = None
+    if reading.axes is None and reading.array is None:
+        known = find_calgary_campinas(arrays) or find_skm_tea(arrays)
+    return read_arrays(arrays, path, reading, known=known)
 
 
 def list_hdf5_arrays(path: Path) -> dict[str, LazyArray]:

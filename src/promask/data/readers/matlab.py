@@ -1,4 +1,4 @@
-"""MATLAB's files, in MATLAB's order of axes: (H, W), (H, W, N) or (H, W, channel, N).
+"""MATLAB's files: users see the axes in MATLAB's order, (y, x, slice) for one; here they are stored reversed.
 
 Version 7.3 is HDF5. SciPy reads the earlier ones, in the sandbox: it crashes on some damaged files.
 """
@@ -12,6 +12,7 @@ import numpy as np
 from promask.data.atomic import Array
 from promask.data.readers.arrays import LazyArray, read_arrays
 from promask.data.readers.hdf5 import list_hdf5_arrays
+from promask.data.readers.public_sets import find_cmrxrecon
 from promask.data.reading import Reading
 from promask.data.sample_file import SampleFile
 from promask.data.sandbox import open_hdf5, sandbox
@@ -21,22 +22,24 @@ if TYPE_CHECKING:
     import h5py
 
 NAMES = ("subject", "slice_id")
-"""Lists, in which the order of the axes does not matter."""
+"""Lists of texts."""
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 USER_BLOCK = 512
 """Bytes of text that MATLAB puts before the HDF5 content."""
 
 
 def read_mat(path: Path, reading: Reading) -> SampleFile:
-    """Variables `image` or `kspace`, with `label` and `subject`."""
-    return read_arrays(list_mat_arrays(path), path, reading)
+    """Variables `image` or `kspace`, with `label` and `subject`; or a file of CMRxRecon."""
+    arrays = list_mat_arrays(path)
+    known = find_cmrxrecon(arrays, path) if reading.axes is None and reading.array is None else None
+    return read_arrays(arrays, path, reading, last_first=True, known=known)
 
 
 def list_mat_arrays(path: Path) -> dict[str, LazyArray]:
-    """The variables of a file by name, in our order of axes."""
+    """The variables of a file by name, with their axes reversed."""
     if not is_hdf5(path):
-        return {name: _in_our_order(array, name) for name, array in list_mat_variables(path).items()}
-    arrays = {name: _in_our_order(array, name) for name, array in list_hdf5_arrays(path).items()}
+        return list_mat_variables(path)
+    arrays = list_hdf5_arrays(path)
     with open_hdf5(path, *NAMES) as file:
         texts = {name: _texts(file, name) for name in NAMES if name in arrays}
     return arrays | {name: LazyArray.of(np.array(text)) for name, text in texts.items() if text is not None}
@@ -75,20 +78,3 @@ def _texts(file: "h5py.File", name: str) -> list[str] | None:
     if any(cell.attrs.get("MATLAB_class") != b"char" for cell in cells):
         return None
     return ["".join(map(chr, cell[()].reshape(-1))) for cell in cells]
-
-
-def _in_our_order(array: LazyArray, name: str) -> LazyArray:
-    """Of an array whose axes are reversed, (N, channel, W, H): rows of (channel, H, W)."""
-    if name in NAMES or len(array.shape) < 2:
-        return array
-    *leading, width, height = array.shape
-
-    def swap(values: Array) -> Array:
-        return values.swapaxes(-1, -2)
-
-    return LazyArray(
-        (*leading, height, width),
-        array.dtype,
-        lambda: swap(array.whole()),
-        lambda indices: map(swap, array.rows(indices)),
-    )

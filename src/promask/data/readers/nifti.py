@@ -3,7 +3,7 @@
 import gzip
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from promask.data.atomic import Array
+from promask.data.axes import CONTRAST, FRAME, SLICE
 from promask.data.reading import PLANES, Reading
 from promask.data.sample_file import RawSample, SampleFile, refuse_array_settings
 from promask.data.sandbox import PIECE, check_claim, report_damage, silence_libraries
 from promask.errors import InputError
+from promask.types import Geometry
 
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialImage
@@ -23,43 +25,84 @@ KIND = "a NIfTI file"
 SUFFIXES = (".nii.gz", ".nii")
 LONGEST_HEADER = 4 << 20
 """Bytes before the voxels: nibabel also reads the notes that programs leave there."""
+SECONDS = ("sec", "msec", "usec")
+FOURTH_AXES = {"x y z frame": FRAME, "x y z contrast": CONTRAST}
 LABEL_ENDS = ("_gt", "_seg", "_dseg", "_label", "_labels")
 """A file whose name ends in one of these holds the labels of the file without it."""
 
 
 def read_nifti(path: Path, reading: Reading) -> SampleFile:
-    """The slices of a volume, (x, y, z) or (x, y, z, contrast), with the labels of a file beside it."""
+    """The slices of a volume, (x, y, z), perhaps with contrasts or frames, and the labels of a file beside it."""
     labels = next((file for file in _label_names(path) if file.exists()), None)
     return read_volumes([path], reading, labels)
 
 
 def read_volumes(
-    paths: Sequence[Path], reading: Reading, labels: Path | None = None, through: int | None = None
+    paths: Sequence[Path],
+    reading: Reading,
+    labels: Path | None = None,
+    through: int | None = None,
+    fourth: str | None = None,
 ) -> SampleFile:
-    """The slices of volumes that lie on one grid, as contrasts; `through` is the axis across the slices."""
-    refuse_array_settings(paths[0], reading)
+    """The slices of volumes that lie on one grid, as contrasts; `through` is the axis across the slices.
+
+    A `fourth` axis, if it is not known, is time if the header gives its step in seconds, or `reading.axes` says
+    so; otherwise it is contrasts.
+    """
+    refuse_array_settings(paths[0], replace(reading, axes=None))
     with report_damage(paths[0], KIND):
         image = _load(paths[0])
         view = View.of(image, reading, through)
+        fourth = fourth or _fourth_axis(image, reading, paths[0])
+        frames = image.shape[3] if fourth == FRAME else 1
     views = _views(paths, labels, image, view, by_voxel=through is not None)
-    contrasts = image.shape[3] if len(image.shape) == 4 else len(paths)
+    contrasts = image.shape[3] // frames if len(image.shape) == 4 else len(paths)
     depth, *plane = (image.shape[axis] for axis in view.axes)
     if 0 in image.shape:
         raise InputError(f"{paths[0]} holds no images: its shape is {list(image.shape)}.")
     kept = reading.choose_slices(depth)
-    numbers = range(min(1, len(kept))) if reading.volumes else kept
+    numbers: Sequence[int] = range(min(1, len(kept)) * frames)
+    if not reading.volumes:
+        numbers = kept if frames == 1 else [place * frames + frame for place in kept for frame in range(frames)]
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         parts = [_volumes(path, views[path]) for path in paths]
         volumes = parts[0] if len(parts) == 1 else np.concatenate(parts)
         labelled = None if labels is None else _volumes(labels, views[labels])[0]
-        for place in [kept] if reading.volumes else chosen:
-            yield volumes[:, place], None if labelled is None else labelled[place]
+        for number in chosen:
+            place = kept if reading.volumes else number // frames
+            values = volumes[:, place] if frames == 1 else volumes[number % frames, place][None]
+            yield values, None if labelled is None else labelled[place]
 
     space = (len(kept), *plane) if reading.volumes else tuple(plane)
     files = (*paths, labels) if labels is not None else tuple(paths)
-    variant = f"nifti {list(views.values())}, {list(kept) if reading.volumes else ''}"
-    return SampleFile(files=files, shape=(contrasts, *space), numbers=numbers, read=read, variant=variant)
+    variant = f"nifti {list(views.values())}, {list(kept) if reading.volumes else ''}, {frames}"
+    voxel = tuple(float(image.header.get_zooms()[axis]) for axis in view.axes)
+    return SampleFile(
+        files=files,
+        shape=(contrasts, *space),
+        numbers=numbers,
+        read=read,
+        geometry=Geometry(
+            axes=("kz", "ky", "kx") if reading.volumes else ("ky", "kx"),
+            channels=CONTRAST if contrasts > 1 else "",
+            voxel=voxel if reading.volumes else voxel[1:],
+        ),
+        counts={name: n for name, n in ((SLICE, 1 if reading.volumes else depth), (FRAME, frames)) if n > 1},
+        variant=variant,
+    )
+
+
+def _fourth_axis(image: "SpatialImage", reading: Reading, path: Path) -> str:
+    """What the fourth axis is: `contrast` or `frame`."""
+    header: Any = image.header
+    if reading.axes is None:
+        timed = len(image.shape) == 4 and header.get_xyzt_units()[1] in SECONDS and header.get_zooms()[3] > 0
+        return FRAME if timed and image.shape[3] > 1 else CONTRAST
+    if reading.axes not in FOURTH_AXES or len(image.shape) < 4:
+        named = " or ".join(repr(axes) for axes in FOURTH_AXES)
+        raise InputError(f"`axes` of {path} is for a fourth axis, {named}: the header tells the others.")
+    return FOURTH_AXES[reading.axes]
 
 
 @dataclass(frozen=True)

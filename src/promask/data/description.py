@@ -1,0 +1,161 @@
+"""What was understood of data: in one line for people, as fields for programs."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from promask.data.axes import CONTRAST, FRAME, IMAGE_DIRECTIONS, SUBJECT
+from promask.data.reading import Reading
+from promask.data.sample_sets import reading_of, resolve_subset
+from promask.data.sensitivities import CalibratedSet, has_coils
+from promask.errors import count
+from promask.recon.base import Reconstruction
+from promask.types import Sample, SampleSet
+
+
+@dataclass(frozen=True)
+class DataDescription:
+    """A data set in words: what it holds, how many of what, and the roles of its axes."""
+
+    holds: str = "image"
+    """`kspace` or `image`."""
+    samples: int = 0
+    """Slices, frames and contrasts that are learned from or measured one by one."""
+    subjects: int | None = None
+    """None if the data do not tell."""
+    slices: int = 0
+    """Or volumes, or positions in hybrid space."""
+    frames: int = 1
+    contrasts: int = 1
+    coils: int = 1
+    simulated_coils: bool = False
+    noise: float = 0.0
+    """Added to k-space, relative to the largest magnitude."""
+    emulated: str | None = None
+    """`magnitude` or `complex`: the images whose Fourier transform k-space is; None: it was acquired."""
+    shape: tuple[int, ...] = ()
+    """(*space)."""
+    axes: tuple[str, ...] = ()
+    """The directions of these axes, such as kx, ky; empty if they are not known."""
+    readout: str | None = None
+    acquired: tuple[tuple[int, int], ...] = ()
+    """Start and end of what was acquired of each axis; empty: all of it."""
+    region: tuple[int, ...] = ()
+    """The central part of the image that is evaluated; empty: all of it."""
+    voxel: tuple[float, ...] = ()
+    """In mm along each axis; empty if it is not known."""
+    sensitivities: str | None = None
+    """Where coil sensitivities come from; None if none are used."""
+    understood: str = ""
+    """By what the roles of axes are known."""
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """How many there are along each axis of samples, by its role."""
+
+    def sentence(self) -> str:
+        """Such as `kspace: 6 slices, 8 coils, readout kx (320, 2x oversampled), phase encoding ky (256)`."""
+        noun = "volume" if len(self.shape) == 3 else "slice"
+        position = next((name for name in self.counted if name in IMAGE_DIRECTIONS), None)
+        what = f"{self.slices} positions along {position}" if position else count(self.slices, noun)
+        if self.subjects is not None and self.subjects > 1:
+            what += f" of {count(self.subjects, 'subject')}"
+        parts = [what]
+        parts += [count(self.frames, FRAME)] if self.frames > 1 else []
+        parts += [count(self.contrasts, CONTRAST)] if self.contrasts > 1 else []
+        if self.coils > 1:
+            parts.append(f"{self.coils} {'simulated ' if self.simulated_coils else ''}coils")
+        parts += [self._axis(axis) for axis in range(len(self.shape))]
+        if self.holds == "kspace" and not self.emulated and self.readout is None and self._may_have_readout:
+            parts.append("readout not known")
+        if self.noise:
+            parts.append(f"noise {self.noise:g} added")
+        if self.sensitivities is not None:
+            parts.append(f"coil sensitivities {self.sensitivities}")
+        if self.emulated:
+            parts.append(f"k-space emulated from {self.emulated} images")
+        return f"{'kspace' if self.holds == 'kspace' else 'images'}: {', '.join(parts)}"
+
+    @property
+    def _may_have_readout(self) -> bool:
+        return not self.axes or "kx" in self.axes
+
+    def _axis(self, axis: int) -> str:
+        n, name = self.shape[axis], self.axes[axis] if self.axes else f"axis {axis}"
+        details = [str(n)]
+        start, end = self.acquired[axis] if self.acquired else (0, n)
+        if end - start < n:
+            details = [f"{end - start} of {n} acquired"]
+        if self.region and self.region[axis] < n:
+            factor = n / self.region[axis]
+            details.append(f"{factor:.2g}x oversampled")
+        if self.voxel:
+            details.append(f"{self.voxel[axis]:.3g} mm")
+        if self.holds != "kspace" or self.emulated:
+            return f"{name.removeprefix('k')} ({', '.join(details)})"
+        role = "" if self.readout is None and self._may_have_readout else "phase encoding "
+        role = "readout " if name == self.readout else role
+        return f"{role}{name} ({', '.join(details)})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def describe_data(data: SampleSet, example: Sample, recon: Reconstruction | None = None) -> DataDescription:
+    """What was understood of a data set.
+
+    Args:
+        data: The data set.
+        example: One of its samples, before coil sensitivities are estimated.
+        recon: The reconstruction that it is for, which may use coil sensitivities.
+
+    Returns:
+        The description.
+    """
+    base, _ = resolve_subset(data)
+    source = base.data if isinstance(base, CalibratedSet) else base
+    reading, geometry = reading_of(data), data.geometry
+    counts: Mapping[str, int] = getattr(source, "counts", {})
+    channels, *space = data.shape
+    coils, holds_kspace = has_coils(data), getattr(source, "holds_kspace", False)
+    inner = {name: counts.get(name, 1) for name in (FRAME, CONTRAST)}
+    groups = len(set(data.groups))
+    return DataDescription(
+        holds="kspace" if holds_kspace else "image",
+        samples=len(data),
+        subjects=groups if groups > 1 or SUBJECT in counts else None,
+        slices=max(1, len(data) // (inner[FRAME] * inner[CONTRAST])),
+        frames=inner[FRAME],
+        contrasts=inner[CONTRAST] if coils or channels == 1 else channels,
+        coils=channels if coils else 1,
+        simulated_coils=reading.coils is not None,
+        noise=reading.noise,
+        emulated=_emulated(holds_kspace, reading, example),
+        shape=tuple(space),
+        axes=geometry.axes,
+        readout=None if geometry.readout is None else geometry.axes[geometry.readout],
+        acquired=geometry.extent if geometry.extent != tuple((0, n) for n in space) else (),
+        region=geometry.region,
+        voxel=geometry.voxel,
+        sensitivities=_sensitivities(example, reading, recon) if coils else None,
+        understood=getattr(source, "understood", ""),
+        counted=dict(counts),
+    )
+
+
+def _emulated(holds_kspace: bool, reading: Reading, example: Sample) -> str | None:
+    if holds_kspace and reading.kspace != "emulated":
+        return None
+    image = example.image if example.clean is None else example.clean
+    with_phase = image.is_complex() and reading.coils is None and reading.kspace != "emulated"
+    return "complex" if with_phase else "magnitude"
+
+
+def _sensitivities(example: Sample, reading: Reading, recon: Reconstruction | None) -> str | None:
+    """Where coil sensitivities come from, if a reconstruction uses them."""
+    if recon is None or not recon.uses_maps:
+        return None
+    if reading.maps is not None:
+        return f"of {reading.maps}"
+    if reading.coils is not None:
+        return "as simulated"
+    return "by ESPIRiT" if example.maps is None else "beside the data"

@@ -1,0 +1,203 @@
+"""A look at data before anything is learned from them: what they hold, how sure that is, and what is uncertain."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from promask.data.atomic import Array
+from promask.data.description import DataDescription, describe_data
+from promask.data.file_set import FileSet, prepare
+from promask.data.preprocess import find_extent
+from promask.data.readers.bart import find_bart_file
+from promask.data.readers.files import ARRAY_LISTS
+from promask.data.reading import Reading
+from promask.data.sample_sets import Subset, choose_part, resolve_subset
+from promask.data.sources import load
+from promask.errors import Choice, UncertainDataError
+from promask.operators.fourier import space_axes, to_kspace
+from promask.recon.zero_filled import Sense
+from promask.types import Sample
+
+MOST_ARRAYS = 30
+"""That are listed of a file."""
+OFF_CENTRE = 8
+"""The largest value of k-space lies within 1 / 8 of the matrix from the middle, or is said to be off."""
+SPARSE = 0.3
+"""Of the samples between the ends, the share of zeros above which k-space counts as undersampled: the corners
+outside of an ellipse are 21 %."""
+CORNER = 16
+"""The width of the corners of k-space that the noise is estimated from is 1 / 16 of the matrix."""
+
+
+@dataclass(frozen=True)
+class ArrayEntry:
+    """An array of a file."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What the k-space of one sample shows."""
+
+    peak: tuple[int, ...]
+    """Where its largest value lies."""
+    centred: bool
+    """Whether that is near the middle."""
+    zeros: float
+    """The share of exact zeros between the ends of what was measured."""
+    extent: tuple[tuple[int, int], ...]
+    """Start and end of what is not zero along each axis."""
+    noise: float | None
+    """Standard deviation in the real and in the imaginary part, relative to the largest magnitude of the image,
+    from the corners of k-space, which may hold some signal; None if it cannot be estimated."""
+
+    @property
+    def fully_sampled(self) -> bool:
+        """Whether there are few zeros between the ends."""
+        return self.zeros < SPARSE
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found in data.
+
+    Args:
+        source: The data, as they were given.
+        files: How many files there are; 0 for built-in data.
+        arrays: The arrays of the first file, if it holds arrays by name.
+        description: What was understood; None if that is not certain.
+        question: Why it is not certain, in one sentence.
+        choices: What would settle it.
+        learning: How many samples are learned from by default.
+        held_out: How many are held out.
+        field_of_view: In mm along each axis; empty if it is not known.
+        measured: What the k-space of the sample in the middle shows.
+        sample: That sample.
+    """
+
+    source: str
+    files: int = 0
+    arrays: Sequence[ArrayEntry] = ()
+    description: DataDescription | None = None
+    question: str | None = None
+    choices: Sequence[Choice] = ()
+    learning: int = 0
+    held_out: int = 0
+    field_of_view: tuple[float, ...] = ()
+    measured: Measurement | None = None
+    sample: Sample | None = field(default=None, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; the sample is left out."""
+        plain = asdict(replace(self, sample=None))
+        plain["choices"] = [choice._asdict() for choice in self.choices]
+        del plain["sample"]
+        if self.measured is not None:
+            plain["measured"]["fully_sampled"] = self.measured.fully_sampled
+        return plain
+
+
+def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
+    """Look at data: what they hold, the roles of axes, subjects, sampling, centring, noise.
+
+    >>> inspect(torch.rand(3, 16, 16)).description.sentence()
+    'images: 3 slices, y (16), x (16), k-space emulated from magnitude images'
+
+    Args:
+        data: Whatever `promask.data.load` takes.
+        reading: How the data are read.
+
+    Returns:
+        What was found. Where the data can be read in several ways, `choices` lists them.
+
+    Raises:
+        InputError: If the data cannot be read at all.
+    """
+    source = data if isinstance(data, str) else str(data) if isinstance(data, Path) else "the array"
+    try:
+        whole = load(data, reading)
+    except UncertainDataError as error:
+        return Inspection(
+            source, files=1, arrays=list_arrays(source), question=str(error), choices=tuple(error.choices)
+        )
+    learned, part = choose_part(whole, None, default="train")
+    base, _ = resolve_subset(whole)
+    files = base.files if isinstance(base, FileSet) else ()
+    middle = prepare(Subset(whole, [len(whole) // 2]))
+    sample = middle[0]
+    description = describe_data(whole, sample, Sense())
+    voxel, shape = whole.geometry.voxel, whole.shape[1:]
+    return Inspection(
+        source=whole.name,
+        files=len(files),
+        arrays=list_arrays(str(files[0].files[0])) if files else (),
+        description=description,
+        learning=len(learned),
+        held_out=len(whole) - len(learned) if part != "all" else 0,
+        field_of_view=tuple(size * n for size, n in zip(voxel, shape, strict=True)) if voxel else (),
+        measured=None if description.emulated else measure_kspace(sample.image),
+        sample=sample,
+    )
+
+
+def list_arrays(source: str) -> list[ArrayEntry]:
+    """The arrays of a file that holds arrays by name, as its users see their axes; none of other data."""
+    path = find_bart_file(source)
+    lister = ARRAY_LISTS.get(path.suffix.lower())
+    if lister is None or not path.is_file():
+        return []
+    in_order = -1 if path.suffix.lower() == ".mat" else 1
+    arrays = list(lister(path).items())[:MOST_ARRAYS]
+    return [ArrayEntry(name, array.shape[::in_order], _type_name(array.dtype)) for name, array in arrays]
+
+
+def _type_name(dtype: np.dtype[Any]) -> str:
+    """A type in a word; real and imaginary parts as two fields are complex."""
+    if dtype.names is not None and len(dtype.names) == 2:
+        return f"complex ({dtype[0]} pairs)"
+    return "text" if dtype.kind in "USO" else str(dtype)
+
+
+def measure_kspace(image: torch.Tensor) -> Measurement:
+    """Measure the k-space of an image, (channel, *space): its centre, its zeros, its noise.
+
+    Args:
+        image: Of all channels.
+
+    Returns:
+        What was measured.
+    """
+    kspace: Array = to_kspace(image, space_axes(image.ndim - 1)).numpy()
+    strength = np.abs(kspace).sum(0)
+    # What was zero in the file is not exactly zero after a transform there and back.
+    kspace = np.where(strength > 1e-6 * strength.max(), kspace, 0)
+    peak = tuple(int(place) for place in np.unravel_index(strength.argmax(), strength.shape))
+    near = [abs(place - n // 2) <= max(1, n // OFF_CENTRE) for place, n in zip(peak, strength.shape, strict=True)]
+    extent = find_extent(kspace) or tuple((0, n) for n in strength.shape)
+    inside = (kspace != 0).any(0)[tuple(slice(*ends) for ends in extent)]
+    largest = float(torch.linalg.vector_norm(image, dim=0).max())
+    return Measurement(peak, all(near), 1 - float(inside.mean()), extent, _noise(kspace, extent, largest))
+
+
+def _noise(kspace: Array, extent: Sequence[tuple[int, int]], largest: float) -> float | None:
+    """From the median magnitude in the corners: that of complex noise is sqrt(2 ln 2) standard deviations."""
+    ends = [(slice(a, a + max(1, (b - a) // CORNER)), slice(b - max(1, (b - a) // CORNER), b)) for a, b in extent]
+    corners = [
+        np.abs(kspace[(slice(None), *(end[bit >> axis & 1] for axis, end in enumerate(ends)))]).reshape(-1)
+        for bit in range(2 ** len(ends))
+    ]
+    values = [corner[corner > 0] for corner in corners]
+    medians = [
+        float(np.median(corner))
+        for corner, all_ in zip(values, corners, strict=True)
+        if len(corner) > len(all_) / 2
+    ]
+    return min(medians) / math.sqrt(2 * math.log(2)) / largest if medians and largest else None
