@@ -14,8 +14,8 @@ from xml.parsers.expat import ParserCreate
 import numpy as np
 
 from promask.data.atomic import Array
+from promask.data.axes import CONTRAST, FRAME, SLICE
 from promask.data.readers.lines import Lines, refuse_trajectory
-from promask.data.readers.lines import cut_volumes as cut_volumes  # for readers/bart.py
 from promask.data.reading import Reading
 from promask.data.sample_file import SampleFile, refuse_array_settings
 from promask.data.sandbox import open_hdf5
@@ -111,7 +111,7 @@ NOT_IMAGING = (19, 20, 23, 24, 26, 27, 28, 29, 30, 31)
 """Flags of lines that are not part of the image: noise, calibration, navigators and so on."""
 REVERSE = 22
 """The flag of lines that were read from right to left."""
-COUNTERS = {"slice": ("slice",), "frame": ("repetition", "phase"), "contrast": ("contrast", "set")}
+COUNTERS = {SLICE: ("slice",), FRAME: ("repetition", "phase"), CONTRAST: ("contrast", "set")}
 """What tells samples from each other; segments are parts of one k-space, and averages are averaged."""
 
 

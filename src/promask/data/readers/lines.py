@@ -12,15 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from promask.data.atomic import Array
+from promask.data.axes import COIL, CONTRAST, DIRECTIONS, FRAME, SLICE
 from promask.data.reading import Reading
 from promask.data.sample_file import COMPLEX, RawSample, SampleFile
 from promask.data.sandbox import check_claim
 from promask.errors import InputError
 from promask.types import Geometry, central_slices, scaled_extent
 
-AXES = ("kx", "ky", "kz")
-"""Readout, phase encoding 1, phase encoding 2."""
-ROLES = ("slice", "frame", "contrast")
+ROLES = (SLICE, FRAME, CONTRAST)
 """What the counters of lines tell apart, in the order in which samples are numbered."""
 
 
@@ -89,8 +88,8 @@ class Lines:
 
         Args:
             reading: Whether they are slices or volumes, and which of them are read.
-            image: The size of the part of the image that is evaluated, for each of `AXES`; 0 for all of it.
-            voxel: The size of a voxel in mm along each of `AXES`; empty if it is not known.
+            image: The size of the part of the image that is evaluated, for each of `DIRECTIONS`; 0 for all of it.
+            voxel: The size of a voxel in mm along each of `DIRECTIONS`; empty if it is not known.
 
         Returns:
             The samples, (coil, kx, ky), or (coil, kx, ky, kz) if they are volumes.
@@ -122,12 +121,12 @@ class Lines:
             geometry=Geometry(
                 extent[:axes],
                 region if region != grid[:axes] else (),
-                AXES[:axes],
+                DIRECTIONS[:axes],
                 readout=0,
-                channels="coil",
+                channels=COIL if coils > 1 else "",
                 voxel=voxel[:axes],
             ),
-            counts={name: count * (depth if name == "slice" else 1) for name, count in found.counts.items()},
+            counts={name: count * (depth if name == SLICE else 1) for name, count in found.counts.items()},
             variant="lines",
         )
 

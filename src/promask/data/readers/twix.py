@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from promask.data.atomic import Array
+from promask.data.axes import CONTRAST, FRAME, SLICE
 from promask.data.readers.lines import Lines, refuse_trajectory
 from promask.data.reading import Reading
 from promask.data.sample_file import SampleFile, refuse_array_settings
@@ -51,7 +52,7 @@ REFERENCE, ALSO_IMAGE = "PATREFSCAN", "PATREFANDIMASCAN"
 """Flags of lines for the calibration of parallel imaging, and of those that are part of the image as well."""
 REVERSE = "REFLECT"
 """The flag of lines that were read from right to left."""
-COUNTERS = {"slice": ("Sli",), "frame": ("Rep", "Phs"), "contrast": ("Eco", "Set")}
+COUNTERS = {SLICE: ("Sli",), FRAME: ("Rep", "Phs"), CONTRAST: ("Eco", "Set")}
 """What tells samples from each other; segments are parts of one k-space, and averages are averaged."""
 TRAJECTORIES = {1: "cartesian", 2: "radial", 4: "spiral", 8: "propeller"}
 VOLUME = 4
