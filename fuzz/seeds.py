@@ -16,6 +16,7 @@ import layouts
 import numpy as np
 import pydicom
 import torch
+import twix_writer
 from masks import PATTERNS as MASK_PATTERNS
 from masks import exported, run_on
 from safetensors.torch import load as safetensors_load
@@ -179,6 +180,23 @@ def dicom() -> list[bytes]:
     encoded = written("a.dcm", encode)
     start = len(_meta(pydicom.uid.ExplicitVRLittleEndian))
     return [b"\x00" + one, b"\x80" + two, b"\x00" + encoded, b"\x02" + one, b"\x01" + one[start:]]
+
+
+def twix() -> list[bytes]:
+    """A whole file; then a header and lines of both kinds of software."""
+    kspace = writers.SCAN[:1, :2, :4, :3]
+    lines, header = twix_writer.twix_lines(kspace), twix_writer.header_of((4, 3, 1))
+    whole = twix_writer.indexed([twix_writer.measurement(lines, header)])
+    parts = [
+        twix_writer.header_bytes(header) + b"|NEXT|" + twix_writer.line_bytes(lines, newer) for newer in (1, 0)
+    ]
+    return [b"\x00" + whole, b"\x01" + parts[0], b"\x02" + parts[1], b"\x81" + parts[0]]
+
+
+def twix_file(header: bytes, lines: bytes, newer: bool) -> bytes:
+    """The file of a measurement."""
+    whole = twix_writer.joined(header, lines)
+    return twix_writer.indexed([whole]) if newer else whole
 
 
 def deflated_dicom() -> tuple[bytes, bytes]:

@@ -220,6 +220,21 @@ def measurement(place: Path) -> Target:
     )
 
 
+def twix(place: Path) -> Target:
+    """Raw data of Siemens: a whole file, or the header and the lines of a measurement of either software."""
+    folder = Folder(place)
+
+    def call(content: bytes) -> None:
+        way, rest = (content[0] if content else 0), content[1:]
+        if way % 4:
+            header, _, lines = rest.partition(NEXT)
+            rest = seeds.twix_file(header, lines, newer=way % 4 == 1)
+        path = folder.files({"a.dat": rest}) / "a.dat"
+        refused(lambda: samples(path, volumes=way >= 128))
+
+    return Target(call, seeds.twix())
+
+
 def collections(place: Path) -> Target:
     """The texts that describe the layouts of ACDC, BraTS and fastMRI+, beside files that are whole."""
     folder, whole = Folder(place), seeds.collections()
@@ -337,6 +352,7 @@ TARGETS: Mapping[str, Make] = {
     "nifti": nifti,
     "bart": bart,
     "dicom": dicom,
+    "twix": twix,
     "collections": collections,
     "config": config,
     "run": run_folder,

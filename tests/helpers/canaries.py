@@ -16,6 +16,7 @@ import scipy.io
 from file_writers import SCAN, lines_of, write_cfl, write_dicom, write_mrd, write_v7_3
 from layouts import mrd_header, scan, smooth
 from pydicom.datadict import DicomDictionary, keyword_for_tag
+from twix_writer import twix_lines, write_twix
 
 WORD = "CANARY"
 PATIENT, NAME, BORN, UID = f"{WORD}-4711", f"{WORD}^JANE", "19470711", "1.2.840.47114711"
@@ -84,6 +85,16 @@ def ismrmrd_file(folder):
         attributes(file["dataset"])
         attributes(file["dataset/data"])
     return path
+
+
+def twix_file(folder):
+    changes = {
+        "tProtocolName": f'"{WORD}"',
+        "sKSpace.lBirthday": BORN,
+        "sKSpace.tPatientID": PATIENT,
+        "sSliceArray.asSlice[0].dUID": UID,
+    }
+    return write_twix(folder / "a.dat", twix_lines(SCAN[..., :8, :, :]), (8, 8, 1), patient=NAME, **changes)
 
 
 def fastmri_files(folder):
@@ -170,6 +181,7 @@ def bart_file(folder):
 FILES = {
     "dicom": dicom,
     "ismrmrd": ismrmrd_file,
+    "twix": twix_file,
     "fastmri": fastmri_files,
     "nifti": nifti_file,
     "matlab": matlab_file,

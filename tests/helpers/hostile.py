@@ -14,6 +14,7 @@ from file_writers import SCAN, lines_of, write_dicom, write_mrd
 from layouts import mrd_header
 from masks import PATTERNS, run_on
 from PIL import Image
+from twix_writer import SYNC, write_twix
 
 from promask.segmentation.classes import Classes
 from promask.segmentation.network import KEY, Architecture, SegmentationNetwork
@@ -249,6 +250,25 @@ def long_cfl(path):
     path.write_bytes(bytes(800))
 
 
+def endless_twix(path):
+    """Something in place of a line that says that it takes no bytes, after which it comes again."""
+    write_twix(path, [(np.zeros((0, 0)), SYNC, {}, {"bytes": 192})], (4, 4, 1))
+    content = bytearray(path.read_bytes())
+    place = content.index(struct.pack("<I", 192))
+    content[place : place + 4] = bytes(4)
+    path.write_bytes(content)
+
+
+def absurd_twix(path):
+    """A line at one end of a grid of lines and partitions, of which it is the middle."""
+    write_twix(path, [(np.ones((1, 4)), 0, {"Lin": n, "Par": n}, {}) for n in (0, 65535)], (4, 4, 2))
+
+
+def twix_of_words(path):
+    """A header that names an element of an array, far behind all others."""
+    write_twix(path, [], (4, 4, 1), **{"sSliceArray.asSlice[2147483647].dReadoutFOV": 1, "a" * 200_000: 1})
+
+
 DATA = {
     "zeros.npz": npz_bomb,
     "packer.npz": npz_of_another_packer,
@@ -274,6 +294,9 @@ DATA = {
     "picture.dcm": dicom_of_a_large_picture,
     "shape.cfl": absurd_cfl,
     "digits.cfl": long_cfl,
+    "endless.dat": endless_twix,
+    "counters.dat": absurd_twix,
+    "words.dat": twix_of_words,
 }
 """Data, by the name of the file."""
 

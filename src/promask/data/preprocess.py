@@ -175,7 +175,7 @@ def describe_doubt(kspace: Array, extent: Sequence[tuple[int, int]]) -> str | No
     if not centred:
         return (
             f"has its largest value at {list(peak)} of {list(kspace.shape[1:])}, far from the middle: if it is "
-            f"not centred, shift it with numpy.fft.fftshift; if it holds images, name its `axes` as those of images."
+            f"not centred, shift it with numpy.fft.fftshift; if it holds images, name its `axes` as images."
         )
     found = find_extent(kspace)
     if found and not extent:

@@ -33,6 +33,7 @@ from promask.data.readers.hdf5 import read_hdf5
 from promask.data.readers.matlab import read_mat
 from promask.data.readers.nifti import is_label, read_nifti, split_name
 from promask.data.readers.numpy import read_npy, read_npz
+from promask.data.readers.twix import read_twix
 from promask.data.reading import Reading
 from promask.data.sample_file import ReadHeader, SampleFile
 from promask.data.sample_sets import ArraySet, Subset, choose_part, reading_of, resolve_subset
@@ -89,6 +90,7 @@ READERS: Mapping[str, FileReader] = {
     ".cfl": read_bart,
     ".dcm": read_dicom,
     ".ima": read_dicom,
+    ".dat": read_twix,
 }
 """Readers by the ending of the file."""
 

@@ -27,6 +27,7 @@ from file_writers import (
     write_v5,
     write_v7_3,
 )
+from twix_writer import twix_lines, write_twix
 
 from helpers import check_data_set
 from promask.data.file_set import prepare
@@ -45,6 +46,7 @@ WHOLE = {
     "a.cfl": lambda path: write_cfl(path, BIG[..., None].transpose(1, 2, 3, 0)),
     "a.dcm": lambda path: write_dicom(path, (1000 * BIG[0]).astype(np.uint16)),
     "a.mrd": lambda path: write_mrd(path, lines_of(SCAN), (9, 8, 1)),
+    "a.dat": lambda path: write_twix(path, twix_lines(SCAN[..., :8, :, :]), (8, 8, 1)),
 }
 
 

@@ -150,6 +150,22 @@ def test_ismrmrd_averages_and_reversed_lines(tmp_path):
     close(images(write_mrd(tmp_path / "a.h5", turned, (9, 8, 1))), COMPLEX)
 
 
+def test_ismrmrd_slices_frames_and_contrasts(tmp_path):
+    """Samples are numbered by slice, then by frame, then by contrast; segments are no samples."""
+    names = ("repetition", "phase", "contrast", "set")
+    factors = 1 + np.arange(24, dtype=np.float32).reshape(2, 1, 3, 2, 2)
+    lines = [
+        (values * factors[(counters["slice"], *place)], flag, counters | which | {"segment": index % 3}, fields)
+        for place in np.ndindex(factors.shape[1:])
+        for which in [dict(zip(names, place, strict=True))]
+        for index, (values, flag, counters, fields) in enumerate(lines_of(SCAN[:2]))
+    ]
+    path = write_mrd(tmp_path / "a.h5", lines, (9, 8, 1))
+    assert list(load(path).files[0].counts.items()) == [("slice", 2), ("frame", 3), ("contrast", 4)]
+    wanted = factors.reshape(2, 12)[..., None, None, None] * COMPLEX[:2, None]
+    close(images(path), wanted.reshape(-1, 3, 9, 8))
+
+
 def test_ismrmrd_counters_that_tell_samples_apart(tmp_path):
     names = ("slice", "set", "contrast", "phase", "repetition")
     lines = [
@@ -159,6 +175,7 @@ def test_ismrmrd_counters_that_tell_samples_apart(tmp_path):
     ]
     found = images(write_mrd(tmp_path / "a.h5", lines, (9, 8, 1)))
     close(np.sort(abs(found[:, 0, 0, 0])), abs(COMPLEX[0, 0, 0, 0]) * np.arange(1, 21, dtype=np.float32))
+    assert load(tmp_path / "a.h5").files[0].counts == {}, "not every combination was measured"
 
 
 def test_ismrmrd_padding_and_oversampling(tmp_path):
@@ -178,6 +195,18 @@ def test_ismrmrd_padding_and_oversampling(tmp_path):
     assert emulated.shape == (1, 9, 12)
     assert emulated.geometry.extent == ()
     close(images_of(emulated)[:, 0], fit(np.linalg.norm(wanted, axis=1), (9, 12)))
+
+
+def test_ismrmrd_asymmetric_echo(tmp_path):
+    """Lines that begin late are shorter: what was not read before them is padding."""
+    kspace = SCAN.copy()
+    kspace[:, :, :3] = 0
+    path = write_mrd(tmp_path / "a.h5", lines_of(kspace[:, :, 3:], center_sample=1), (9, 8, 1))
+    data = read(path)
+    assert data.geometry.extent == ((3, 9), (0, 8))
+    assert (data.geometry.axes, data.geometry.readout, data.geometry.channels) == (("kx", "ky"), 0, "coil")
+    np.testing.assert_allclose(data.geometry.voxel, (1 / 9, 1 / 8))
+    close(images_of(data), inverse(kspace[..., 0]))
 
 
 def test_ismrmrd_volumes(tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 from promask.data.atomic import Array
 from promask.data.axes import COIL as COIL_ROLE
 from promask.data.axes import CONTRAST, DIRECTIONS, FRAME, SLICE, SUBJECT
-from promask.data.readers.ismrmrd import cut_volumes
+from promask.data.readers.lines import cut_volumes
 from promask.data.reading import Reading
 from promask.data.sample_file import RawSample, SampleFile
 from promask.data.sandbox import report_damage
