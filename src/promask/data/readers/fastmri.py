@@ -177,6 +177,7 @@ def read_fastmri_file(
         axes=("kx", "ky"),
         readout=0,
         channels=COIL if len(shape) == 4 else "",
+        voxel=() if header is None else header.voxel[:2],
     )
     boxes = annotations.boxes.get(path.stem, {})
     numbers = [number for number in reading.choose_slices(count) if not annotated or number in boxes]
