@@ -29,6 +29,9 @@ UNIT = np.divide(MAPS, NORM, out=np.zeros_like(MAPS), where=NORM > 0)
 """Of sum of squares one, or zero."""
 
 
+AXES = "slice coil ky kx"
+
+
 def maps_of(data):
     return np.stack([data[index].maps.numpy() for index in range(len(data))])
 
@@ -73,18 +76,18 @@ def test_maps_in_a_file_of_their_own(tmp_path, name, shared):
     file = write_maps(tmp_path / name, MAPS[1] if shared else MAPS)
     wanted = UNIT[[1] * 4] if shared else UNIT
     for data in (tmp_path / "data.npz", KSPACE):
-        close(maps_of(read(data, holds="kspace", maps=file)), wanted)
-        close(maps_of(read(data, holds="kspace", maps=file, slices=(1, 3))), wanted[1:3])
-        close(maps_of(read(data, holds="kspace", maps=file, size=(6, 10))), fit(wanted, (6, 10)))
+        close(maps_of(read(data, axes=AXES, maps=file)), wanted)
+        close(maps_of(read(data, axes=AXES, maps=file, slices=(1, 3))), wanted[1:3])
+        close(maps_of(read(data, axes=AXES, maps=file, size=(6, 10))), fit(wanted, (6, 10)))
     # Maps that have the final size already, and one for each sample that is taken.
     fitted = write_maps(tmp_path / name, fit(MAPS[1] if shared else MAPS[1:3], (6, 10)))
-    found = maps_of(read(tmp_path / "data.npz", maps=fitted, size=(6, 10), slices=(1, 3)))
+    found = maps_of(read(tmp_path / "data.npz", axes=AXES, maps=fitted, size=(6, 10), slices=(1, 3)))
     close(found, fit(wanted[1:3], (6, 10)))
 
 
 def test_the_only_array_of_a_file_is_taken(tmp_path):
     np.savez(tmp_path / "a.npz", sens=MAPS[0])
-    close(load(KSPACE, Reading(holds="kspace", maps=tmp_path / "a.npz"))[2].maps, UNIT[0])
+    close(load(KSPACE, Reading(axes=AXES, maps=tmp_path / "a.npz"))[2].maps, UNIT[0])
 
 
 def test_maps_for_all_files_of_a_folder(tmp_path):
@@ -93,17 +96,17 @@ def test_maps_for_all_files_of_a_folder(tmp_path):
         np.savez(tmp_path / "data" / f"s{index}.npz", kspace=KSPACE[index][None])
     for file, wanted in [("one.npy", UNIT[[2] * 4]), ("each.npy", UNIT)]:
         np.save(tmp_path / file, MAPS[2] if file == "one.npy" else MAPS)
-        close(maps_of(read(tmp_path / "data", maps=tmp_path / file)), wanted)
+        close(maps_of(read(tmp_path / "data", axes=AXES, maps=tmp_path / file)), wanted)
     np.save(tmp_path / "few.npy", MAPS[:3])
-    text = refusal(tmp_path / "data", maps=tmp_path / "few.npy")
+    text = refusal(tmp_path / "data", axes=AXES, maps=tmp_path / "few.npy")
     assert "few.npy holds coil sensitivities for 3 samples" in text
 
 
 def test_a_file_of_maps_comes_before_those_beside_the_data(tmp_path):
     np.savez(tmp_path / "data.npz", kspace=KSPACE, maps=MAPS[:, :2])
     np.save(tmp_path / "maps.npy", MAPS[3])
-    close(read(tmp_path / "data.npz", maps=tmp_path / "maps.npy")[0].maps, UNIT[3])
-    refusal(tmp_path / "data.npz")
+    close(read(tmp_path / "data.npz", axes=AXES, maps=tmp_path / "maps.npy")[0].maps, UNIT[3])
+    refusal(tmp_path / "data.npz", axes=AXES)
 
 
 def test_slices_of_a_volume_of_bart(tmp_path):
@@ -174,7 +177,7 @@ def test_bad_maps(tmp_path, maps, settings, words):
     np.savez(tmp_path / "data.npz", kspace=KSPACE)
     np.save(tmp_path / "maps.npy", maps)
     with pytest.raises(InputError) as caught:
-        read(tmp_path / "data.npz", maps=tmp_path / "maps.npy", **settings)[0]
+        read(tmp_path / "data.npz", axes=AXES, maps=tmp_path / "maps.npy", **settings)[0]
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -182,7 +185,8 @@ def test_bad_maps(tmp_path, maps, settings, words):
 @pytest.mark.parametrize("maps", [MAPS[:3], MAPS[:, :2], MAPS[0, 0], np.array(["a"])])
 def test_bad_maps_beside_the_data(tmp_path, maps):
     np.savez(tmp_path / "data.npz", kspace=KSPACE, maps=maps)
-    assert "need sensitivities of shape [3, 9, 8], or one for each of the 4" in refusal(tmp_path / "data.npz")
+    sentence = refusal(tmp_path / "data.npz", axes=AXES)
+    assert "need sensitivities of shape [3, 9, 8], or one for each of the 4" in sentence
     with pytest.raises(InputError, match="coil sensitivities of the array"):
         from_kspace(KSPACE, maps=maps)
 
@@ -213,13 +217,13 @@ def test_files_that_hold_no_maps(tmp_path, name, content, words):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=words):
-        load(KSPACE, Reading(holds="kspace", maps=tmp_path / name))
+        load(KSPACE, Reading(axes=AXES, maps=tmp_path / name))
 
 
 def test_a_file_without_maps(tmp_path):
     np.savez(tmp_path / "a.npz", kspace=KSPACE, image=KSPACE)
     with pytest.raises(InputError, match="holds no array 'maps', but kspace, image"):
-        load(KSPACE, Reading(holds="kspace", maps=tmp_path / "a.npz"))
+        load(KSPACE, Reading(axes=AXES, maps=tmp_path / "a.npz"))
 
 
 def test_names_of_arrays_are_no_options(commands, tmp_path):

@@ -464,7 +464,7 @@ def _told(arrays: Mapping[str, LazyArray], array: LazyArray, reading: Reading) -
         if lists and not array.is_complex:
             told.setdefault(role, math.prod(lists[0].shape))
     maps = next((arrays[name] for name in MAPS if name in arrays), None)
-    if maps is not None and array.is_complex and reading.coils is None:
+    if maps is not None and array.is_complex and (reading.coils is None or len(array.shape) > dimensions + 1):
         told[COIL] = maps.shape[-1 - dimensions] if len(maps.shape) > dimensions else 1
     return told
 

@@ -127,7 +127,8 @@ class Lines:
                 voxel=voxel[:axes],
             ),
             counts={name: count * (depth if name == SLICE else 1) for name, count in found.counts.items()},
-            understood="the format" + ("; oversampling of the readout removed" if self.width < self.shape[0] else ""),
+            understood="the format"
+            + ("; oversampling of the readout removed" if self.width < self.shape[0] else ""),
             variant="lines",
         )
 
