@@ -86,7 +86,7 @@ def test_options_reach_the_run(promask):
 def test_every_option_of_learn_is_a_setting_or_has_a_use_of_its_own(parser):
     """Settings are collected by their names: one that is misnamed would be lost."""
     settings = {field.name for field in dataclasses.fields(Config)}
-    others = {"data", "out", "preset", "config", "resume", "scheduler", "as_json"}
+    others = {"data", "out", "preset", "config", "resume", "overwrite", "scheduler", "as_json"}
     options = {parameter.name for parameter in parser.commands["learn"].params}
     assert options - settings == others
     assert settings - options <= {"learner", "rule", "learning_rate", "exploration", "exploitation"}
@@ -393,3 +393,14 @@ def test_the_demo_beats_the_masks_that_know_nothing(commands, tmp_path):
     assert found["promask"]["psnr"] > found["energy"]["psnr"] - 0.1
     assert 1e5 < (tmp_path / "demo" / "report.html").stat().st_size < 5e6
     assert (tmp_path / "demo" / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_replaces_its_own_folder_and_no_other(commands, monkeypatch):
+    replaced = []
+    monkeypatch.setattr(
+        "promask.report.pipeline.learn_and_report", lambda *_, overwrite, **__: replaced.append(overwrite)
+    )
+    monkeypatch.setattr("promask.cli.main.show_run", lambda *_, **__: None)
+    for options in ((), ("--out", "runs/brain"), ("--out", "runs/brain", "--overwrite")):
+        commands("demo", *options)
+    assert replaced == [True, False, True]

@@ -73,6 +73,7 @@ def learn(
     part: options.Part = None,
     config: Annotated[Path | None, option("FILE", "JSON of settings, or a run.json; options override it.")] = None,
     resume: Annotated[bool, flag("--resume", "Continue a run that was stopped, from its checkpoint.")] = False,
+    overwrite: options.Overwrite = False,
     scheduler: Annotated[
         str | None,
         option("ADDRESS", "A Dask cluster that learns the members, such as tcp://HOST:8786.", "this machine"),
@@ -114,6 +115,7 @@ def learn(
                 *(data, out, preset, display.on_step, display.on_file, display.on_measurement),
                 command=shlex.join(["promask", *context.obj]),
                 resume=resume or restarted(),
+                overwrite=overwrite,
                 group=group,
                 scheduler=scheduler,
                 **settings,

@@ -176,6 +176,7 @@ Convention = Annotated[
 Recon = Annotated[str | None, option("NAME", RECON_HELP, "zero-filled", RECONSTRUCTIONS)]
 Iterations = Annotated[int | None, option("N", "Iterations of the reconstruction.", "its own")]
 Regularisation = Annotated[float | None, option("R", "Regularisation of the reconstruction.", "its own")]
+Overwrite = Annotated[bool, flag("--overwrite", "Replace a finished run in this folder.")]
 Json = Annotated[bool, flag("--json", "Print one JSON object instead of text.")]
 Format = Annotated[str | None, option("FORMAT", FORMAT_HELP, "by the ending of FILE", FORMATS, "--to")]
 

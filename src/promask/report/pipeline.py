@@ -32,6 +32,7 @@ def learn_and_report(
     on_mask: OnMask | None = None,
     command: str | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     group: Group = ALONE,
     scheduler: str | None = None,
     **settings: Any,
@@ -40,13 +41,13 @@ def learn_and_report(
 
     `settings` are those of `Config`, as plain values; `command` is what the report says that the run was made by.
     With `resume`, it goes on from what a process left there that was killed: a checkpoint, or a run without its
-    report. Of a group of processes the first one measures and writes. A `scheduler` is that of a Dask cluster that
-    learns the members.
+    report. A finished run is replaced only with `overwrite`. Of a group of processes the first one measures and
+    writes. A `scheduler` is that of a Dask cluster that learns the members.
     """
     with group.first_before_others():
         config = Config.preset(preset, **settings)
         if group.leads:
-            _make_room(out, resume)
+            _make_room(out, resume, overwrite)
         data_set = load(data, config)
     if group.leads:
         _, part_learned = choose_part(data_set, config.part, default="train")
@@ -74,11 +75,13 @@ def learn_and_report(
     return run
 
 
-def _make_room(out: Path, resume: bool) -> None:
+def _make_room(out: Path, resume: bool, overwrite: bool) -> None:
     """See that the result can be written; what an unfinished run has left there is gone on from, or goes."""
     if resume:
         recover_folder(out)
     check_destination(out)
+    if _is_finished(out) and not (resume or overwrite):
+        raise InputError(f"{out} holds a finished run: choose another folder, or replace it with `overwrite`.")
     if not resume and checkpoints_in(out):
         warnings.warn(
             f"{out} held an unfinished run, which is given up: `resume` would have gone on from there.",
@@ -100,8 +103,8 @@ def _known_again(out: Path, config: Config, data: SampleSet) -> Run:
     for name, value in wanted.items():
         if found.get(name) != value:
             raise InputError(
-                f"{out} is a finished run with {name} {found.get(name)!r} and not {value!r}: leave out `resume` "
-                f"to replace it, or choose another folder."
+                f"{out} is a finished run with {name} {found.get(name)!r} and not {value!r}: choose another "
+                f"folder, or replace it with `overwrite` instead of `resume`."
             )
     return run
 
