@@ -111,7 +111,7 @@ def stability(
     with ProgressDisplay() as display:
         callbacks = (display.on_measurement, display.on_file)
         result = measure_stability(run, data, part, draws, seed, convention, *callbacks, **reading)
-    summary = {"run": str(folder), "data": data, **result.summary()}
+    summary = {"run": str(folder), **result.summary()}
     save_figure(stability_figure(result), figure)
     save_text(numbers, json.dumps(summary, indent=1, allow_nan=False))
     if as_json:

@@ -37,6 +37,7 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
     if as_json:
         summary = {
             "run": str(out),
+            "data": record.data.summary(),
             "acceleration": run.acceleration,
             "units": distribution.pattern.units,
             "budget": distribution.budget,
@@ -84,6 +85,7 @@ def show_comparison(comparison: "Comparison", out: Path, as_json: bool) -> None:
     if as_json:
         summary = {
             "folder": str(out),
+            "data": comparison.images.summary(),
             "measured_on": comparison.measured_on,
             "rows": records(comparison),
             "differences": differences(comparison),

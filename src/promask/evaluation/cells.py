@@ -23,6 +23,7 @@ from promask.errors import InputError, count
 from promask.evaluation.conventions import METRICS, Measure, find_convention, overlap_metrics
 from promask.evaluation.evaluate import achieved_acceleration, evaluate, segment
 from promask.evaluation.methods import Method
+from promask.learning.records import DataRecord
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
@@ -321,6 +322,7 @@ class Comparison:
         subjects: The subject of each value.
         scores: One for each method and acceleration, in the order of the table.
         full: The fully sampled images, if they have a quality; never among the methods.
+        images: The images that were measured: their source, part, number, shape and subjects.
     """
 
     data: str
@@ -329,6 +331,7 @@ class Comparison:
     subjects: Sequence[str]
     scores: Sequence[Scores]
     full: Scores | None = None
+    images: DataRecord = field(default_factory=DataRecord)
 
     @property
     def methods(self) -> list[str]:
@@ -394,8 +397,9 @@ def collect(
     groups = list(conditions.held_out.groups)
     subjects = groups if len(groups) == values else list(dict.fromkeys(groups))  # a volume each
     full_scores = Scores(FULL, 0, 1.0, [1.0], [], with_shares(of_full, of_full, measure)) if full else None
-    name = conditions.held_out.name
-    return Comparison(name, measure, _measured_on(values, conditions), subjects, scores, full_scores)
+    images = DataRecord.of(conditions.held_out, "all" if conditions.same_images else "test")
+    measured_on = _measured_on(values, conditions)
+    return Comparison(images.source, measure, measured_on, subjects, scores, full_scores, images)
 
 
 def _measured_on(values: int, conditions: Conditions) -> str:

@@ -5,7 +5,7 @@ import os
 import statistics
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -18,6 +18,7 @@ from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import load, read_part
 from promask.errors import InputError, InputWarning, check_keywords
 from promask.evaluation.conventions import ImagePairs, find_convention
+from promask.learning.records import DataRecord
 from promask.learning.run import Run
 from promask.losses import freeze_networks
 from promask.losses.segmentation import Segmentation, freeze, make_segmentation
@@ -67,8 +68,7 @@ class Evaluation:
         ssim: Structural similarity; NaN for images that are too small.
         nmse: Squared error relative to the energy of the fully sampled image.
         acceleration: The acceleration that the mask achieves.
-        images: How many images were measured.
-        part: The part of the data: `train`, `test` or `all`.
+        data: The images that were measured: their source, part, number, shape and subjects.
         convention: How quality was measured: `paper` or `fastmri`.
         of: What each value belongs to: `image` or `volume`.
         segmented: Dice and IoU of each image, if there is a network.
@@ -80,13 +80,33 @@ class Evaluation:
     ssim: list[float]
     nmse: list[float]
     acceleration: float
-    images: int
-    part: str
+    data: DataRecord
     convention: str
     of: str
     segmented: SegmentationScores | None = None
     recon: str = ZeroFilled.name
     network: str | None = None
+
+    @property
+    def images(self) -> int:
+        """How many were measured."""
+        return self.data.images
+
+    @property
+    def part(self) -> str:
+        """The part of the data: `train`, `test` or `all`."""
+        return self.data.part
+
+    def of_part(self, part: str) -> "Evaluation":
+        """The same for images that were given by themselves.
+
+        Args:
+            part: The part of the data that they are.
+
+        Returns:
+            A new evaluation; this one is not changed.
+        """
+        return replace(self, data=replace(self.data, part=part))
 
     def summary(self) -> dict[str, Any]:
         """Means over images or volumes; None where a metric is not defined (SSIM of images below 7 pixels)."""
@@ -94,7 +114,8 @@ class Evaluation:
         means = {name: _finite(sum(getattr(self, name)) / count) for name in ("psnr", "ssim", "nmse")}
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
         volumes = {"volumes": count} if self.of == "volume" else {}
-        return {**means, **(self.segmented.summary() if self.segmented else {}), **about, **volumes}
+        segmented = self.segmented.summary() if self.segmented else {}
+        return {**means, **segmented, **about, **volumes, "data": self.data.summary()}
 
 
 def mean_and_spread(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> dict[str, Any]:
@@ -190,8 +211,7 @@ def evaluate(
         quality.ssim,
         quality.nmse,
         acceleration=achieved_acceleration(values, whole.geometry.extent),
-        images=len(chosen),
-        part=part,
+        data=DataRecord.of(chosen, part),
         convention=convention,
         of=rule.of,
         segmented=None if task is None else _segmentation_scores(task, chosen, values, recon),

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -145,7 +145,7 @@ class Stability:
         distribution = self.run.distribution
         mode = self.mode.summary()
         return {
-            **{name: mode.pop(name) for name in ("images", "part", "convention")},
+            **{name: mode.pop(name) for name in ("data", "images", "part", "convention")},
             "draws": self.draws,
             "seed": self.seed,
             "units": distribution.pattern.units,
@@ -223,7 +223,7 @@ def stability(
                 means.append(float(spread.mean()))
         return RandomMasks(evaluations, statistics.mean(means)), of_middle
 
-    mode = replace(measure(run.mask), part=part)
+    mode = measure(run.mask).of_part(part)
     of_drawn, _ = measure_all(drawn)
     of_exact, pixel_std = measure_all(exact)
     of_mode, of_random = (reconstruct_one(mask, chosen, len(chosen) // 2, recon) for mask in (run.mask, exact[0]))

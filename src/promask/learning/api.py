@@ -32,7 +32,7 @@ from promask.learning.records import (
 )
 from promask.learning.run import Run
 from promask.learning.selection import mean_loss, reference_masks, select
-from promask.learning.setup import Prepared, Setup
+from promask.learning.setup import Setup
 from promask.losses import find_segmentation, freeze_networks, make_loss, replace_network
 from promask.losses.base import Loss, WeightedSum
 from promask.losses.segmentation import SEGMENTATION, Segmentation, make_segmentation
@@ -134,7 +134,7 @@ def learn(
         selected = select(problem, trained, prepared.validation, ensemble, about, config)
     finetuned, of_recon = selected.network is not None, isinstance(problem.recon, Network)
     record = RunRecord(
-        data=_data_record(prepared),
+        data=DataRecord.of(prepared.chosen, prepared.part, prepared.held_back),
         preset=preset,
         reference=selected.reference,
         reconstruction=ReconstructionRecord(
@@ -272,17 +272,6 @@ def _check_cluster(scheduler: str, config: Config, group: Group) -> None:
         raise InputError("A cluster learns members, each apart from the others: ask for several with `members`.")
     if group.size > 1:
         raise InputError("Members are learned on a cluster or by the processes of torchrun, not by both.")
-
-
-def _data_record(prepared: Prepared) -> DataRecord:
-    return DataRecord(
-        source=prepared.whole.name,
-        part=prepared.part,
-        images=len(prepared.chosen),
-        validation=prepared.held_back,
-        groups=len(set(prepared.chosen.groups)),
-        shape=prepared.whole.shape,
-    )
 
 
 def _network_record(network: Any, loss: Loss, config: Config, finetuned: bool) -> NetworkRecord | None:

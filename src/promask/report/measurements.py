@@ -1,7 +1,7 @@
 """The quality of a run's mask on images that it was not learned from, beside reference masks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -136,7 +136,7 @@ def measure_run(
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
     _, measured, part = read_part(data, part=part, default="test", recon=recon)
-    evaluation = replace(evaluate(run.mask, measured, "all", network=task, recon=recon), part=part)
+    evaluation = evaluate(run.mask, measured, "all", network=task, recon=recon).of_part(part)
     few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS
