@@ -63,6 +63,7 @@ def report(
     ] = None,
     network: Annotated[Path | None, option("FILE", "The segmentation network.", "that of the run")] = None,
     part: options.Part = None,
+    device: options.Device = "cpu",
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -74,12 +75,13 @@ def report(
       promask report runs/brain
       promask report runs/brain --data knee.npz
     """
+    from promask.data.device import find_device
     from promask.evaluation.evaluate import find_network, read_for_run
     from promask.learning.run import Run
     from promask.report.measurements import measure_run
     from promask.report.page import write_report
 
-    run = Run.load(folder)
+    run, there = Run.load(folder), find_device(device)
     measurements = None
     with ProgressDisplay() as display:
         try:
@@ -92,13 +94,13 @@ def report(
         else:
             judge = network or find_network(run)
             try:
-                measurements = measure_run(run, whole, judge, recon, part, display.on_measurement)
+                measurements = measure_run(run, whole, judge, recon, part, display.on_measurement, there)
             except InputError as error:
                 if judge is None or network is not None:
                     raise
                 warning = f"The report is without the network of the run. {error}"
                 warnings.warn(warning, InputWarning, stacklevel=1)
-                measurements = measure_run(run, whole, None, recon, part, display.on_measurement)
+                measurements = measure_run(run, whole, None, recon, part, display.on_measurement, there)
             run = measurements.add_to(run)
         path = write_report(run, folder, measurements)
     output.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

@@ -19,6 +19,7 @@ import torch
 from promask.baselines import matching_pattern
 from promask.baselines.problem import BaselineProblem
 from promask.data.atomic import read_array, save_array, save_text
+from promask.data.device import CPU
 from promask.errors import InputError, count
 from promask.evaluation.conventions import METRICS, Measure, find_convention, overlap_metrics
 from promask.evaluation.evaluate import achieved_acceleration, evaluate, segment
@@ -86,6 +87,7 @@ class Conditions:
     """Whether masks are measured on the images that they are learned from, as there is only one."""
     beside: Pattern | None = None
     """The pattern of a learned mask that methods take on as far as they can; None: their own."""
+    device: torch.device = CPU
 
     @property
     def measure(self) -> Measure:
@@ -108,7 +110,7 @@ class Conditions:
         pattern = pattern or method.pattern_on(data.shape[1:], self.axis, data.geometry.extent)
         task = make_loss(method.loss, self.segmentation)
         recon = self.recon if method.recon is None else make_reconstruction(method.recon)
-        return BaselineProblem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon)
+        return BaselineProblem(pattern, cell.acceleration, data, cell.seed, self.centre, task, recon, self.device)
 
     def quality(self, mask: Mask | None) -> QualityPerImage | None:
         """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.
@@ -118,9 +120,10 @@ class Conditions:
         if self.segmentation is None:
             if mask is None:
                 return None
-            evaluation = evaluate(mask, self.held_out, "all", convention=self.convention, recon=self.recon)
+            by: dict[str, Any] = {"convention": self.convention, "recon": self.recon, "device": self.device}
+            evaluation = evaluate(mask, self.held_out, "all", **by)
             return {name: getattr(evaluation, name) for name in METRICS}
-        overlap = segment(self.segmentation, self.held_out, mask, self.recon)
+        overlap = segment(self.segmentation, self.held_out, mask, self.recon, self.device)
         if mask is None and overlap.dice.isnan().all():
             raise InputError(
                 f"Nothing can be measured on {self.held_out.name}: in none of the held-out images is there a "

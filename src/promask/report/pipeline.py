@@ -16,7 +16,7 @@ from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import OnStep
 from promask.learning.run import Run, check_destination
-from promask.problem.parallel import ALONE, Group
+from promask.problem.parallel import ALONE, Group, own_device
 from promask.report.measurements import OnMask, measure_run
 from promask.report.page import write_report
 from promask.segmentation.network import SegmentationNetwork
@@ -126,7 +126,7 @@ def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnM
         raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and `resume` {left}.") from error
     judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
     try:
-        measurements = measure_run(run, data, judge, on_mask=on_mask)
+        measurements = measure_run(run, data, judge, on_mask=on_mask, device=own_device(config.device))
         run = measurements.add_to(run)
         run.save(out)
         write_report(run, out, measurements)
