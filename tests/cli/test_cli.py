@@ -34,14 +34,36 @@ def test_learn_and_evaluate(promask, tmp_path):
     assert np.load("runs/a/mask.npy").sum() == 48
 
     summary = json.loads(promask("evaluate", "runs/a", "patients.npz", "--json"))
-    assert set(summary) == {"psnr", "ssim", "nmse", "acceleration", "images", "part", "convention", "recon"}
+    told = {"psnr", "ssim", "nmse", "acceleration", "images", "part", "convention", "recon"}
+    assert set(summary) == {*told, "data"}
     assert (summary["acceleration"], summary["images"], summary["part"]) == (4, 2, "test")
     of_file = json.loads(promask("evaluate", "runs/a/mask.npy", "patients.npz", "--json"))
     assert of_file == summary
-    assert json.loads((tmp_path / "runs/a/run.json").read_text())["about"]["evaluation"] == summary
+    kept = json.loads((tmp_path / "runs/a/run.json").read_text())["about"]["evaluation"]
+    assert kept == {name: summary[name] for name in told}
     everything = json.loads(promask("evaluate", "runs/a", "patients.npz", "--part", "all", "--json"))
     assert everything["images"] == 10
     assert "PSNR" in promask("evaluate", "runs/a", "patients.npz")
+
+
+def test_json_tells_the_data(promask):
+    np.savez("coils.npz", image=IMAGES.reshape(5, 2, 16, 12), subject=list("aabcd"))
+    data = {"source": "coils.npz", "channels": 2, "shape": [16, 12]}
+    learned = json.loads(promask("learn", "coils.npz", "--accel", 4, "--out", "a", "--steps", 2, "--json"))
+    assert learned["data"]["part"] == "train"
+    assert learned["data"]["images"] == 5 - learned["evaluation"]["images"]
+    assert learned["data"]["subjects"] == 3, "a fifth of the four is held out"
+    assert learned["data"].items() >= data.items()
+    compared = ("compare", "coils.npz", "--accel", 4, "--methods", "energy", "--jobs", 1, "--out", "b", "--json")
+    for call in (
+        ("evaluate", "a", "coils.npz", "--json"),
+        ("stability", "a", "coils.npz", "--draws", 2, "--json"),
+        compared,
+    ):
+        held_out = {**data, "part": "test", "images": learned["evaluation"]["images"], "subjects": 1}
+        assert json.loads(promask(*call))["data"] == held_out
+    whole = json.loads(promask("evaluate", "a", "coils.npz", "--part", "all", "--json"))["data"]
+    assert whole == {**data, "part": "all", "images": 5, "subjects": 4}
 
 
 def test_conventions(promask):
@@ -86,7 +108,7 @@ def test_options_reach_the_run(promask):
 def test_every_option_of_learn_is_a_setting_or_has_a_use_of_its_own(parser):
     """Settings are collected by their names: one that is misnamed would be lost."""
     settings = {field.name for field in dataclasses.fields(Config)}
-    others = {"data", "out", "preset", "config", "resume", "scheduler", "as_json"}
+    others = {"data", "out", "preset", "config", "resume", "overwrite", "scheduler", "as_json"}
     options = {parameter.name for parameter in parser.commands["learn"].params}
     assert options - settings == others
     assert settings - options <= {"learner", "rule", "learning_rate", "exploration", "exploitation"}
@@ -393,3 +415,14 @@ def test_the_demo_beats_the_masks_that_know_nothing(commands, tmp_path):
     assert found["promask"]["psnr"] > found["energy"]["psnr"] - 0.1
     assert 1e5 < (tmp_path / "demo" / "report.html").stat().st_size < 5e6
     assert (tmp_path / "demo" / "figures" / "overview.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_replaces_its_own_folder_and_no_other(commands, monkeypatch):
+    replaced = []
+    monkeypatch.setattr(
+        "promask.report.pipeline.learn_and_report", lambda *_, overwrite, **__: replaced.append(overwrite)
+    )
+    monkeypatch.setattr("promask.cli.main.show_run", lambda *_, **__: None)
+    for options in ((), ("--out", "runs/brain"), ("--out", "runs/brain", "--overwrite")):
+        commands("demo", *options)
+    assert replaced == [True, False, True]

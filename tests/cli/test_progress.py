@@ -1,6 +1,7 @@
 """Progress on a terminal and in a log, by a clock that the tests turn."""
 
 import re
+import threading
 import time
 from io import StringIO
 from types import SimpleNamespace
@@ -64,28 +65,68 @@ def log():
 
 
 def test_short_work_leaves_nothing_in_a_log(log):
-    display, clock, lines = log
+    display, _, lines = log
     for step in range(1, 101):
-        clock.now = 1000 + (LOG_INTERVAL - 0.1) * step / 100
         display.on_step(step_of(step))
     assert lines() == []
+    assert LOG_INTERVAL == 10
 
 
-def test_long_work_leaves_a_line_every_half_minute(log):
+def test_a_line_says_how_long_it_takes(log):
     display, clock, lines = log
+    clock.now += 12
+    display.write_line()
     for step in range(1, 101):
         display.on_step(step_of(step))
+        if step in (1, 31, 91, 100):
+            clock.now += 0.4
+            display.write_line()
+            clock.now -= 0.4
         clock.now += 1
-    found = lines()
-    assert found == [
+    clock.now += 40
+    display.write_line()
+    assert lines() == [
+        "promask: starting, for 0:12",
+        "promask: learning, step 1 of 100, loss 0.25 acquire 10, for 0:00",
         "promask: learning, step 31 of 100, loss 0.25 acquire 10, 1:09 left",
-        "promask: learning, step 61 of 100, loss 0.25 acquire 10, 0:39 left",
         "promask: learning, step 91 of 100, loss 0.25 acquire 10, 0:09 left",
+        "promask: selecting, for 0:00",
+        "promask: selecting, for 0:41",
     ]
 
 
-def test_every_stage_is_logged(log):
+def test_a_step_that_takes_longer_than_expected_does_not_stop_the_log(log):
     display, clock, lines = log
+    for step in (1, 2):
+        display.on_step(step_of(step, steps=3))
+        clock.now += 1
+    clock.now += 50
+    display.write_line()
+    assert lines() == ["promask: learning, step 2 of 3, loss 0.25 acquire 10, for 0:52"]
+
+
+def test_lines_come_while_nothing_happens_and_end_with_the_work(monkeypatch):
+    monkeypatch.setattr("promask.cli.progress.LOG_INTERVAL", 0.01)
+    console, before = Console(file=StringIO(), width=80), threading.active_count()
+    with ProgressDisplay(console) as display:
+        display.on_file(1, 3)
+        time.sleep(0.2)
+    written = console.file.getvalue()
+    assert written.count("promask: reading files, file 1 of 3, for 0:00\n") >= 3
+    assert threading.active_count() == before, "none is left behind"
+    time.sleep(0.05)
+    assert console.file.getvalue() == written
+
+
+def test_a_command_does_not_wait_for_the_next_line():
+    began = time.perf_counter()
+    with ProgressDisplay(Console(file=StringIO())):
+        pass
+    assert time.perf_counter() - began < 1
+
+
+def test_every_stage_is_logged(log):
+    display, _, lines = log
     expected = [
         (lambda: display.on_file(3, 10), "promask: reading files, file 3 of 10"),
         (lambda: display.on_step(step_of(7, member=1, members=3)), "promask: learning 2/3, step 107 of 300, loss"),
@@ -96,26 +137,33 @@ def test_every_stage_is_logged(log):
     display.on_epoch(SimpleNamespace(epoch=1, epochs=10, loss=0.5, dice=0.9))
     for call, line in expected:
         call()
-        assert lines() == [], "at most one line in half a minute"
-        clock.now += LOG_INTERVAL
-        call()
+        assert lines() == [], "lines come by the clock"
+        display.write_line()
         (found,) = lines()
         assert found.startswith(line)
 
 
 def test_other_processes_of_torchrun_write_nothing(monkeypatch):
     monkeypatch.setenv("RANK", "1")
-    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("promask.cli.progress.LOG_INTERVAL", 0.001)
     console = Console(file=StringIO())
-    with ProgressDisplay(console, now=lambda: clock.now) as display:
-        clock.now = 100.0
+    with ProgressDisplay(console) as display:
         display.on_file(1, 2)
+        time.sleep(0.05)
     assert console.file.getvalue() == ""
 
 
 def test_a_log_gets_its_lines_on_standard_error_and_json_stays_clean(commands, images, monkeypatch, capsys):
-    monkeypatch.setattr("promask.cli.progress.LOG_INTERVAL", 0.0)
     from promask.cli.main import main
+
+    def on_step(display, progress):
+        ProgressDisplay.on_step(display, progress)
+        time.sleep(0.1)
+
+    monkeypatch.setattr("promask.cli.progress.LOG_INTERVAL", 0.01)
+    monkeypatch.setattr(
+        "promask.cli.learn.ProgressDisplay", type("Slow", (ProgressDisplay,), {"on_step": on_step})
+    )
 
     with pytest.raises(SystemExit):
         main(["learn", "images.npy", "--accel", "4", "--steps", "3", "--out", "a", "--json"])

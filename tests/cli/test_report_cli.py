@@ -1,5 +1,6 @@
 """promask report, and the report that promask learn leaves."""
 
+import html
 import json
 
 import numpy as np
@@ -58,6 +59,24 @@ def test_masks_beside(commands, scans, tmp_path):
     scans.unlink()
     assert "choose others with --data" in commands("report", "run", "--beside", "mine=run", status=2)
     assert page.stat().st_mtime_ns == written
+
+
+def test_a_mask_that_could_be_better_is_said_to_be(commands, scans, tmp_path):
+    run = ("learn", scans, "--accel", 4, "--steps", 3, "--out", "run")
+    said = json.loads(commands(*run, "--json"))
+    quality = {name: row["psnr"] for name, row in said["compared"]["masks"].items()}
+    best = max(quality, key=quality.get)
+    assert best != "promask"
+    difference = quality[best] - quality["promask"]
+    assert said["behind"] == {"mask": best, "metric": "psnr", "difference": pytest.approx(difference)}
+    assert said["more_steps"] == 9
+    text, page = commands(*run, "--resume"), html.unescape((tmp_path / "run" / "report.html").read_text())
+    for told in (
+        f"The learned mask is {difference:.2f} dB behind {best} in PSNR on these images: more steps (--steps), or",
+        "Learning used all 3 steps before the mask settled: --steps 9 may improve it.",
+    ):
+        assert told in text
+        assert told in page
 
 
 def test_a_run_of_python_gets_its_images_when_they_are_named(commands, scans, tmp_path):

@@ -210,7 +210,7 @@ def test_command_line(images, tmp_path, capsys):
         main([*words, "--out", str(tmp_path / "out"), "--jobs", "1", "--json"])
     assert end.value.code == 0
     content = json.loads(capsys.readouterr().out)
-    assert set(content) == {"folder", "measured_on", "rows", "differences", "notes"}
+    assert set(content) == {"folder", "data", "measured_on", "rows", "differences", "notes"}
     assert [(row["method"], row["acceleration"]) for row in content["rows"]] == [
         ("random", 4.0),
         ("energy", 4.0),

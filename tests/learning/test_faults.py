@@ -15,6 +15,7 @@ from promask.data.arrays import from_images
 from promask.errors import InputError
 from promask.learning.api import learn
 from promask.learning.checkpoint import checkpoint_file, unpacked
+from promask.learning.run import Run
 
 HERE = Path(__file__).parents[1] / "helpers"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -160,7 +161,28 @@ def test_resuming_a_finished_run_changes_nothing(commands, scans, tmp_path):
     assert commands(*run, "--resume") == said
     assert {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "run").rglob("*"))} == before
     sentence = commands("learn", scans, "--accel", 4, "--steps", 6, "--out", "run", "--resume", status=2)
-    assert "run is a finished run with steps 5 and not 6: leave out --resume to replace it" in sentence
+    assert "run is a finished run with steps 5 and not 6: choose another folder, or replace it with" in sentence
+    assert "--overwrite instead of --resume" in sentence
+
+
+def test_a_finished_run_is_replaced_only_on_request(commands, scans, tmp_path):
+    run = ("learn", scans, "--accel", 4, "--steps", 5, "--out", "run")
+    commands(*run)
+    before = {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "run").rglob("*"))}
+    sentence = "promask: run holds a finished run: choose another folder, or replace it with --overwrite.\n"
+    assert commands(*run, "--seed", 1, status=2) == sentence
+    unread = ("learn", "nowhere.npz", "--accel", 4, "--out", "run")
+    assert commands(*unread, status=2) == sentence, "before data are read"
+    assert {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "run").rglob("*"))} == before
+    commands(*run, "--seed", 1, "--overwrite")
+    assert Run.load("run").config.seed == 1
+
+
+def test_processes_that_torchrun_starts_again_may_find_a_finished_run(commands, scans, monkeypatch):
+    run = ("learn", scans, "--accel", 4, "--steps", 5, "--out", "run")
+    said = commands(*run)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert commands(*run) == said
 
 
 def test_a_run_without_its_report_gets_it(commands, scans, tmp_path):

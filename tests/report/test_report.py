@@ -14,6 +14,8 @@ from reports import content_of, measured_run, smooth_images
 from promask import InputError, Run, evaluate, learn
 from promask.baselines import baseline_mask
 from promask.data.sample_sets import choose_part
+from promask.learning.records import Measured, Quality, ReferenceComparison
+from promask.report import wording
 from promask.report.measurements import measure_run
 from promask.report.page import crop_centre, pack, report_page, shrink, write_report
 
@@ -221,6 +223,70 @@ def test_what_was_seen_is_told(learned, measured, wanted):
     words = ("held out", "the same that it was learned from", "some of which it was learned from")
     assert {word for word in words if f", {word}<" in page} == {wanted}
     assert ("Nothing was held out" in page) == (wanted == words[1])
+
+
+def quality(**metrics):
+    return Quality(acceleration=4, images=2, part="test", **metrics)
+
+
+def advised(run, others, stopped=(None,), reference=None, seen="held out", **config):
+    """The advice on a run whose mask has these metrics and whose reference masks have others."""
+    masks = {"promask": quality(psnr=30.0, ssim=0.9, dice=0.8), **{name: quality(**each) for name, each in others}}
+    run = replace(run, config=replace(run.config, **config), history=replace(run.history, stopped=stopped))
+    compared, measured = ReferenceComparison(2, 5, masks), Measured("array", seen)
+    run = run.with_record(reference=reference, compared=compared, measured=measured)
+    return run, list(wording.advice(run))
+
+
+POISSON, RADIAL = ("poisson", {"psnr": 30.306, "ssim": 0.85}), ("radial", {"psnr": 30.1, "ssim": 0.95})
+
+
+@pytest.mark.parametrize(
+    ("others", "settings", "wanted"),
+    [
+        (
+            [POISSON, RADIAL],
+            {},
+            "0.31 dB behind poisson in PSNR on these images: more steps (--steps), or another",
+        ),
+        (
+            [POISSON],
+            {"stopped": (5,)},
+            "0.31 dB behind poisson in PSNR on these images: several members (--members),",
+        ),
+        (
+            [POISSON, RADIAL],
+            {"loss": "ssim"},
+            "0.0500 behind radial in SSIM on these images: more steps (--steps),",
+        ),
+        ([("energy", {"psnr": 20.0, "dice": 0.8126})], {"loss": "segmentation"}, "0.013 behind energy in Dice on"),
+        ([POISSON], {"loss": "segmentation"}, None),
+        ([("centre", {"psnr": 30.004})], {}, None),
+        ([("centre", {"psnr": 29.0})], {}, None),
+        ([POISSON], {"reference": "energy"}, None),
+        ([POISSON], {"seen": "other"}, None),
+        ([], {}, None),
+    ],
+    ids=["best", "stopped", "ssim", "dice", "no dice", "alike", "ahead", "kept", "other data", "alone"],
+)
+def test_a_mask_that_is_behind_is_said_to_be(example, others, settings, wanted):
+    run, sentences = advised(example[0], others, **settings)
+    assert [each.startswith(f"The learned mask is {wanted}") for each in sentences] == [True] * bool(wanted)
+    assert (wording.behind(run) is None) == (wanted is None)
+    assert all(each in wording.notes(run, None) for each in sentences)
+
+
+@pytest.mark.parametrize(
+    ("patience", "stopped", "wanted"),
+    [(2, (None,), 18), (2, (4, None), 18), (2, (4,), None), (0, (None,), None)],
+    ids=["unsettled", "one of two", "settled", "never stopped"],
+)
+def test_too_few_steps_are_told(example, patience, stopped, wanted):
+    run, sentences = advised(example[0], [], stopped, patience=patience)
+    assert wording.more_steps(run) == wanted
+    told = "Learning used all 6 steps before the mask settled: --steps 18 may improve it."
+    assert sentences == ([told] if wanted else [])
+    assert (told in wording.notes(run, None)) == bool(wanted)
 
 
 def test_other_data_are_named():

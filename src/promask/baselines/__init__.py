@@ -4,11 +4,14 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import torch
+
 from promask.baselines.drawn import gaussian, gaussian_paper, poisson, random
 from promask.baselines.fixed import centre, energy, equispaced, equispaced_paper, radial
 from promask.baselines.loupe import loupe
 from promask.baselines.problem import BaselineProblem
 from promask.baselines.searched import greedy, igs, igs_paper
+from promask.data.device import find_device
 from promask.errors import InputError
 from promask.losses import freeze_networks
 from promask.losses.base import Loss
@@ -140,6 +143,7 @@ def baseline_mask(
     centre: int | None = None,
     task: Loss | None = None,
     recon: Reconstruction | None = None,
+    device: str | torch.device = "cpu",
 ) -> Mask:
     """Make the mask of a baseline.
 
@@ -152,6 +156,7 @@ def baseline_mask(
         centre: The width of the calibration region, always acquired and counted; None for that of the baseline.
         task: The loss, for baselines that minimise one; by default the mean squared error.
         recon: The reconstruction, for baselines that minimise a loss; by default zero-filled.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
 
     Returns:
         The mask, (*space), centred; with exactly the number of samples, unless the baseline is not `exact`.
@@ -168,6 +173,6 @@ def baseline_mask(
         possible = " or ".join(f"{free}d" for free in baseline.free)
         raise InputError(f"{name} masks are made of {kinds}: choose the pattern {possible}.")
     loss, recon = task or ImageLoss("mse"), recon or ZeroFilled()
-    problem = BaselineProblem(pattern, acceleration, data, seed, centre, loss, recon)
+    problem = BaselineProblem(pattern, acceleration, data, seed, centre, loss, recon, find_device(device))
     with freeze_networks(problem.task, problem.recon):
         return pattern.expand(baseline.make(problem))

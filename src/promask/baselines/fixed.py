@@ -22,11 +22,11 @@ def energy(problem: BaselineProblem) -> UnitMask:
     """
     data, pattern = prepare(problem.data), problem.pattern
     dimensions = len(pattern.shape)
-    total = torch.zeros(pattern.shape, dtype=torch.float64)
+    total = torch.zeros(pattern.shape, dtype=torch.float64, device=problem.device)
     for index in range(len(data)):
-        image = data[index].image
+        image = data[index].image.to(problem.device)
         total += spectrum(image, space_axes(dimensions)).abs().square().sum(0)
-    return problem.best(pattern.total(centred(total, dimensions)))
+    return problem.best(pattern.total(centred(total.cpu(), dimensions)))
 
 
 def equispaced(problem: BaselineProblem) -> UnitMask:

@@ -66,9 +66,9 @@ def loupe(problem: BaselineProblem) -> UnitMask:
         )
     probabilities = Probabilities(problem)
     if 0 < probabilities.share < 1:
-        samples = SpectraSet(prepare(problem.data), torch.device("cpu"))
+        samples = SpectraSet(prepare(problem.data), problem.device)
         train(probabilities, samples, problem, problem.task)
-    return problem.best(centred(probabilities().detach(), len(problem.pattern.free)))
+    return problem.best(centred(probabilities().detach().cpu(), len(problem.pattern.free)))
 
 
 class Probabilities:
@@ -76,11 +76,11 @@ class Probabilities:
 
     def __init__(self, problem: BaselineProblem) -> None:
         axes, block = len(problem.pattern.free), problem.block()
-        self.always = fft_order(block, axes)
-        self.open = fft_order(~block & ~problem.pattern.padding(), axes)
+        self.always = fft_order(block, axes).to(problem.device)
+        self.open = fft_order(~block & ~problem.pattern.padding(), axes).to(problem.device)
         self.share = (problem.budget - int(block.sum())) / max(1, int(self.open.sum()))
         """Of the units that are neither in the block nor in the padding, that may be acquired."""
-        self.logits = torch.zeros(int(self.open.sum()), requires_grad=True)
+        self.logits = torch.zeros(int(self.open.sum()), device=problem.device, requires_grad=True)
 
     def __call__(self) -> Units:
         """The probabilities, differentiable in the logits."""
@@ -102,7 +102,7 @@ def rescale(probabilities: Units, share: float) -> Units:
 
 def draw_relaxed(probabilities: Units, count: int, generator: torch.Generator) -> UnitDraws:
     """Random masks, one for each sample, with values between 0 and 1."""
-    uniform = torch.rand((count, *probabilities.shape), generator=generator)
+    uniform = torch.rand((count, *probabilities.shape), generator=generator).to(probabilities.device)
     return torch.sigmoid(SAMPLE_SLOPE * (probabilities - uniform))
 
 
@@ -111,7 +111,7 @@ def train(
 ) -> list[float]:
     """Adapt the probabilities and a network to the data; the losses of all steps."""
     pattern, generator = problem.pattern, problem.generator()
-    network = Correction(len(pattern.shape), problem.seed)
+    network = Correction(len(pattern.shape), problem.seed).to(problem.device)
     rates = ([probabilities.logits], LOGIT_RATE), (network.parameters(), NETWORK_RATE)
     optimiser = torch.optim.Adam([{"params": parameters, "lr": rate} for parameters, rate in rates])
     size = max(1, min(LARGEST_BATCH, len(samples), LARGEST_SIZE // math.prod(samples.data.shape)))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from promask.data.device import CPU
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
@@ -27,6 +28,7 @@ class BaselineProblem:
         centre: The width of the calibration region, always acquired and counted; None for that of the baseline.
         task: What the images are for, for baselines that minimise a loss.
         recon: How images are reconstructed, for baselines that minimise a loss.
+        device: Where what they ask of the data is computed; masks are on the CPU.
     """
 
     pattern: Pattern
@@ -36,6 +38,7 @@ class BaselineProblem:
     centre: int | None = None
     task: Loss = field(default_factory=lambda: ImageLoss("mse"))
     recon: Reconstruction = field(default_factory=ZeroFilled)
+    device: torch.device = CPU
 
     @property
     def budget(self) -> int:

@@ -57,19 +57,19 @@ class MaskLoss:
         affordable = most * REFERENCE_SIZE // math.prod(data.shape)
         count = min(len(data), most, max(FEWEST_IMAGES, affordable))
         chosen = Subset(data, [index * len(data) // count for index in range(count)])
-        samples = SpectraSet.for_loss(chosen, torch.device("cpu"), problem.task, problem.recon)
+        samples = SpectraSet.for_loss(chosen, problem.device, problem.task, problem.recon)
         return MaskLoss(samples, problem.pattern, problem.task)
 
     def __call__(self, units: UnitMask) -> tuple[float, Units]:
         """The loss, and its gradient dL/dm, centred."""
-        mask = fft_order(units, units.ndim).to(self.samples.like.dtype)
-        loss, gradient = torch.zeros((), dtype=mask.dtype), torch.zeros_like(mask)
+        mask = fft_order(units, units.ndim).to(self.samples.like)
+        loss, gradient = mask.new_zeros(()), torch.zeros_like(mask)
         for piece in self.samples.pieces(torch.arange(len(self.samples))):
             masks = mask.expand(len(piece.targets), *mask.shape)
             result = loss_and_slopes(masks, piece, self.pattern, self.task, self.samples.recon)
             loss += result.loss
             gradient += result.gradients.sum(0)
-        return float(loss / len(self.samples)), centred(gradient, units.ndim) / len(self.samples)
+        return float(loss / len(self.samples)), centred(gradient.cpu(), units.ndim) / len(self.samples)
 
 
 def greedy(problem: BaselineProblem) -> UnitMask:
@@ -87,7 +87,7 @@ def swap_units(units: UnitMask, always: UnitMask, mask_loss: MaskLoss) -> UnitMa
     fixed = always | pattern.padding()
     if (units | fixed).all() or not (units & ~fixed).any():
         return units
-    energies = centred(samples.mean_energy(pattern), len(pattern.free))
+    energies = centred(samples.mean_energy(pattern).cpu(), len(pattern.free))
     loss, gradient = mask_loss(units)
     block, trials = max(1, math.floor(FIRST_SHARE * int(units.sum()))), 0
     while block >= 1:

@@ -38,6 +38,7 @@ def baseline(
     axis: options.Axis = None,
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "its own")] = None,
     seed: Annotated[int, option("N", f"{options.SEED_HELP} mask.")] = 0,
+    device: options.Device = "cpu",
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -48,6 +49,7 @@ def baseline(
       promask baseline equispaced scans.npz --accel 4 --centre 24 --out lines.csv
     """
     from promask.baselines import baseline_mask, find_baseline
+    from promask.data.device import find_device
     from promask.data.reading import Reading
     from promask.data.sample_sets import choose_part
     from promask.data.sources import load
@@ -56,11 +58,13 @@ def baseline(
     from promask.sampling.pattern import Pattern
 
     check_mask_file(out, to)
+    there = find_device(device)
     chosen = pattern or find_baseline(name).usual
     data_set = load(data, Reading(**reading | ({"volumes": True} if chosen == "3d" else {})))
     extent = data_set.geometry.extent
     units = Pattern.named(chosen, data_set.shape[1:], axis, extent)
-    mask = baseline_mask(name, choose_part(data_set, None, "train")[0], units, acceleration, seed, centre)
+    learning, _ = choose_part(data_set, None, "train")
+    mask = baseline_mask(name, learning, units, acceleration, seed, centre, device=there)
     exported = ExportedMask.of_mask(mask, acceleration, extent, units.free)
     written = write_mask(exported, out, to)
     output.print(f"{written}: {name} mask, {list(mask.shape)}, x{exported.achieved:.4g}")
@@ -103,6 +107,7 @@ def compare(
     scheduler: Annotated[
         str | None, option("ADDRESS", "A Dask cluster whose workers can read DATA, such as tcp://HOST:8786.")
     ] = None,
+    device: options.Device = "cpu",
     as_json: options.Json = False,
     *,
     context: Any,

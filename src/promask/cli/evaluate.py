@@ -32,6 +32,7 @@ def evaluate(
     regularisation: options.Regularisation = None,
     part: options.Part = None,
     convention: options.Convention = "paper",
+    device: options.Device = "cpu",
     as_json: options.Json = False,
     *,
     reading: dict[str, Any],
@@ -53,10 +54,10 @@ def evaluate(
     from promask.export import read_mask
     from promask.learning.run import Run
 
-    of_recon = options.given({"iterations": iterations, "regularisation": regularisation})
     with ProgressDisplay() as display:
         subject = Run.load(mask) if (mask / "run.json").is_file() else read_mask(mask)
-        result = measure(subject, data, part, display.on_file, convention, network, recon, **of_recon, **reading)
+        by = (convention, network, recon, iterations, regularisation, device)
+        result = measure(subject, data, part, display.on_file, *by, **reading)
     summary = result.summary()
     if as_json:
         print_json(summary)
@@ -85,6 +86,7 @@ def stability(
     ] = None,
     part: options.Part = None,
     convention: options.Convention = "paper",
+    device: options.Device = "cpu",
     as_json: options.Json = False,
     *,
     reading: dict[str, Any],
@@ -110,8 +112,8 @@ def stability(
         check_writable(place)
     with ProgressDisplay() as display:
         callbacks = (display.on_measurement, display.on_file)
-        result = measure_stability(run, data, part, draws, seed, convention, *callbacks, **reading)
-    summary = {"run": str(folder), "data": data, **result.summary()}
+        result = measure_stability(run, data, part, draws, seed, convention, *callbacks, device, **reading)
+    summary = {"run": str(folder), **result.summary()}
     save_figure(stability_figure(result), figure)
     save_text(numbers, json.dumps(summary, indent=1, allow_nan=False))
     if as_json:

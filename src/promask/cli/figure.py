@@ -59,9 +59,12 @@ def figure_command(make: "Callable[..., Figure]") -> "Callable[..., None]":
 
     @functools.wraps(make)
     def run(out: Path, dpi: int | None, **values: Any) -> None:
+        from promask.data.device import find_device
         from promask.figures.layout import RESOLUTION, figure_files, save_as_both
 
         figure_files(out)  # before any work, see that they can be written
+        if "device" in values:
+            find_device(values["device"])
         with ProgressDisplay() as display:
             figure = make(**values, **({"on_file": display.on_file} if "on_file" in signature.parameters else {}))
         output.print("Written: " + ", ".join(map(str, save_as_both(figure, out, dpi or RESOLUTION))))
@@ -83,6 +86,7 @@ def film(
     image: Image = None,
     frames: Annotated[int | None, option("N", "Steps to show, at most.", "6", min=2)] = None,
     part: options.Part = None,
+    device: options.Device = "cpu",
     *,
     on_file: "OnFile",
     reading: dict[str, Any],
@@ -95,7 +99,7 @@ def film(
 
     found = _load_with_trajectory(run)
     images = _images(found, data, part, on_file, reading)
-    return learning.film(found, images, image, frames or learning.FRAMES)
+    return learning.film(found, images, image, frames or learning.FRAMES, device=device)
 
 
 @figure_command
@@ -134,6 +138,7 @@ def curves(
     draws: Annotated[int | None, option("N", "Random masks at each step shown.", "3", min=0)] = None,
     seed: Seed = 0,
     part: options.Part = None,
+    device: options.Device = "cpu",
     *,
     on_file: "OnFile",
     reading: dict[str, Any],
@@ -147,7 +152,7 @@ def curves(
     found = _load_with_trajectory(run)
     samples = _images(found, data, part, on_file, reading)
     draws = learning.DRAWS if draws is None else draws
-    return learning.curves(found, samples, images or learning.IMAGES, draws, seed)
+    return learning.curves(found, samples, images or learning.IMAGES, draws, seed, device=device)
 
 
 @figure_command
@@ -160,6 +165,7 @@ def reconstructions(
     recon: options.Recon = None,
     seed: Seed = 0,
     part: options.Part = None,
+    device: options.Device = "cpu",
     *,
     on_file: "OnFile",
     reading: dict[str, Any],
@@ -173,10 +179,9 @@ def reconstructions(
     from promask.figures.layout import parse_box
 
     box = None if zoom is None else parse_box(zoom)
-    shown = load_masks(
-        [MaskSource.parse(word) for word in masks], data, acceleration, recon, seed, part, on_file, **reading
-    )
-    return make(shown.masks, shown.images, image, shown.recon, box)
+    sources = [MaskSource.parse(word) for word in masks]
+    shown = load_masks(sources, data, acceleration, recon, seed, part, on_file, device, **reading)
+    return make(shown.masks, shown.images, image, shown.recon, box, device)
 
 
 @figure_command
@@ -189,6 +194,7 @@ def contours(
     recon: options.Recon = None,
     seed: Seed = 0,
     part: options.Part = None,
+    device: options.Device = "cpu",
     *,
     on_file: "OnFile",
     reading: dict[str, Any],
@@ -204,11 +210,11 @@ def contours(
     from promask.figures.images import MaskSource, check_index, load_masks, network_of
 
     sources = [MaskSource.parse(word) for word in masks]
-    task = measurable(network or network_of(sources))
-    shown = load_masks(sources, data, acceleration, recon, seed, part, on_file, **reading)
+    task = measurable(network or network_of(sources), device)
+    shown = load_masks(sources, data, acceleration, recon, seed, part, on_file, device, **reading)
     task.check(shown.images, reconstructed_channels(shown.images, shown.recon))
     index = middle_image(task, shown.images) if image is None else check_index(image, shown.images)
-    return make(task, shown.images, index, shown.masks, shown.recon)
+    return make(task, shown.images, index, shown.masks, shown.recon, device)
 
 
 @figure_command
@@ -220,6 +226,7 @@ def variance(
     seed: Seed = 0,
     masks_only: Annotated[bool, flag("--masks-only", "Only where members disagree, without images.")] = False,
     part: options.Part = None,
+    device: options.Device = "cpu",
     *,
     on_file: "OnFile",
     reading: dict[str, Any],
@@ -232,7 +239,7 @@ def variance(
 
     found = _load(runs)
     images = None if masks_only else [_images(run, data, part, on_file, reading) for run in found]
-    return masks.variance(found, images, image, draws or masks.DRAWS, seed)
+    return masks.variance(found, images, image, draws or masks.DRAWS, seed, device)
 
 
 def _load(folders: list[Path]) -> "list[Run]":

@@ -67,6 +67,7 @@ def report(
         list[str] | None,
         option("NAME=FILE", "Further masks to compare with, files or runs.", False, options.complete_given),
     ] = None,
+    device: options.Device = "cpu",
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -79,13 +80,14 @@ def report(
       promask report runs/brain --data knee.npz
       promask report runs/brain --beside mine=mask.mat old=runs/first
     """
+    from promask.data.device import find_device
     from promask.evaluation.evaluate import find_network, read_for_run
     from promask.evaluation.methods import GivenMask, by_label, fit_mask
     from promask.learning.run import Run
     from promask.report.measurements import measure_run
     from promask.report.page import write_report
 
-    run = Run.load(folder)
+    run, there = Run.load(folder), find_device(device)
     given = by_label(GivenMask.parse(text) for text in beside or ())
     measurements = None
     with ProgressDisplay() as display:
@@ -100,13 +102,13 @@ def report(
             masks = {name: fit_mask(name, mask.values, whole) for name, mask in given.items()}
             judge = network or find_network(run)
             try:
-                measurements = measure_run(run, whole, judge, recon, part, display.on_measurement, masks)
+                measurements = measure_run(run, whole, judge, recon, part, display.on_measurement, masks, there)
             except InputError as error:
                 if judge is None or network is not None:
                     raise
                 warning = f"The report is without the network of the run. {error}"
                 warnings.warn(warning, InputWarning, stacklevel=1)
-                measurements = measure_run(run, whole, None, recon, part, display.on_measurement, masks)
+                measurements = measure_run(run, whole, None, recon, part, display.on_measurement, masks, there)
             run = measurements.add_to(run)
         path = write_report(run, folder, measurements)
     output.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from promask.cli import options
-from promask.cli.options import ANNEALINGS, DEVICES, LOSSES, PATTERNS, STARTS, TASKS, flag, option, with_reading
+from promask.cli.options import ANNEALINGS, LOSSES, PATTERNS, STARTS, TASKS, flag, option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import show_run
 from promask.cli.terminal import InterruptedCommand, is_main_process
@@ -71,10 +71,11 @@ def learn(
         option("N", "Early stopping: stop when the mask has not changed for N steps; 0: never.", "10; paper: 0"),
     ] = None,
     seed: Annotated[int | None, option("N", f"{options.SEED_HELP} mask, bit for bit.", "0")] = None,
-    device: Annotated[str | None, option("NAME", "Device of PyTorch: cpu, cuda, ...", "cpu", DEVICES)] = None,
+    device: Annotated[str | None, options.DEVICE] = None,
     part: options.Part = None,
     config: Annotated[Path | None, option("FILE", "JSON of settings, or a run.json; options override it.")] = None,
     resume: Annotated[bool, flag("--resume", "Continue a run that was stopped, from its checkpoint.")] = False,
+    overwrite: options.Overwrite = False,
     scheduler: Annotated[
         str | None,
         option("ADDRESS", "A Dask cluster that learns the members, such as tcp://HOST:8786.", "this machine"),
@@ -116,6 +117,7 @@ def learn(
                 *(data, out, preset, display.on_step, display.on_file, display.on_measurement),
                 command=shlex.join(["promask", *context.obj]),
                 resume=resume or restarted(),
+                overwrite=overwrite,
                 group=group,
                 scheduler=scheduler,
                 **settings,

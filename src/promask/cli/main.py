@@ -22,7 +22,7 @@ from promask.cli.figure import app as figure
 from promask.cli.files import cache, export, report, studio
 from promask.cli.inspect import inspect as inspect_data
 from promask.cli.learn import learn
-from promask.cli.options import flag, option, repeat_options
+from promask.cli.options import Overwrite, flag, option, repeat_options
 from promask.cli.progress import ProgressDisplay
 from promask.cli.segment import app as segment
 from promask.cli.show import show_run
@@ -120,8 +120,14 @@ for command in (learn, evaluate, stability, baseline, compare, report, studio, e
     app.command()(command)
 
 
+DEMO = Path("runs/demo")
+"""The folder of the demo, which may always be replaced."""
+
+
 @app.command()
-def demo(out: Annotated[Path, option("RUN", "The folder for the result.")] = Path("runs/demo")) -> None:
+def demo(
+    out: Annotated[Path, option("RUN", "The folder for the result.")] = DEMO, overwrite: Overwrite = False
+) -> None:
     """Learn an x8 mask on the built-in brain and compare it with other masks on held-out slices.
 
     Examples:
@@ -133,7 +139,10 @@ def demo(out: Annotated[Path, option("RUN", "The folder for the result.")] = Pat
 
         command = shlex.join(["promask", "learn", "brain", "--accel", "8", "--out", str(out)])
         callbacks = (display.on_step, display.on_file, display.on_measurement)
-        run = learn_and_report("brain", out, "default", *callbacks, command=command, acceleration=8)
+        replaced = overwrite or out == DEMO
+        run = learn_and_report(
+            "brain", out, "default", *callbacks, command=command, overwrite=replaced, acceleration=8
+        )
     show_run(run, out, as_json=False)
 
 

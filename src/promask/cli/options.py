@@ -198,6 +198,9 @@ Convention = Annotated[
 Recon = Annotated[str | None, option("NAME", RECON_HELP, "zero-filled", RECONSTRUCTIONS)]
 Iterations = Annotated[int | None, option("N", "Iterations of the reconstruction.", "its own")]
 Regularisation = Annotated[float | None, option("R", "Regularisation of the reconstruction.", "its own")]
+DEVICE = option("NAME", "Device of PyTorch: cpu, cuda, ...", "cpu", DEVICES)
+Device = Annotated[str, DEVICE]
+Overwrite = Annotated[bool, flag("--overwrite", "Replace a finished run in this folder.")]
 Json = Annotated[bool, flag("--json", "Print one JSON object instead of text.")]
 Format = Annotated[str | None, option("FORMAT", FORMAT_HELP, "by the ending of FILE", FORMATS, "--to")]
 

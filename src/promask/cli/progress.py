@@ -1,5 +1,6 @@
-"""Progress of long work: bars on a terminal, and in a log a line every half minute."""
+"""Progress of long work: bars on a terminal, and in a log a line every ten seconds."""
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from promask.learning.hooks import Progress
     from promask.segmentation.fit import Epoch
 
-LOG_INTERVAL = 30.0
+LOG_INTERVAL = 10.0
 """Seconds between two lines in a log, and before the first."""
 
 
@@ -39,14 +40,41 @@ class ProgressDisplay(Bars):
         )
         draws = shown and console.is_terminal
         super().__init__(*columns, console=console, transient=True, get_time=now, disable=not draws)
-        self._writes_log = shown and not draws
-        self._last_line = now()
+        self._writes_log, self._ended = shown and not draws, threading.Event()
+        self._log = threading.Thread(target=self._write_log, daemon=True)
         self._timer = StepTimer()
         self._between = self._add("Starting", "", visible=True)
         """Shown between two stages."""
         self._files, self._steps = self._add("Reading files", "file"), self._add("Learning", "step")
         self._cells, self._measurements = self._add("Comparing", "mask"), self._add("Measuring", "")
         self._batches = self._add("Training", "batch")
+        self._current, self._since = self._between, now()
+        """The stage that runs, and since when."""
+
+    def start(self) -> None:
+        """Begin to draw, or to write a log."""
+        super().start()
+        if self._writes_log:
+            self._log.start()
+
+    def stop(self) -> None:
+        """End it; nothing is written afterwards."""
+        self._ended.set()
+        if self._log.is_alive():
+            self._log.join()
+        super().stop()
+
+    def write_line(self) -> None:
+        """Write to the log which stage runs, how far it is, and the time left, or how long it has run."""
+        task, seconds = self.tasks[self._current], self.get_time() - self._since
+        place = "" if task.total is None else f"{task.fields['noun']} {task.completed:.0f} of {task.total:.0f}"
+        time_left = format_time_left(task) or f"for {format_time(seconds)}"
+        parts = (task.description.lower(), place.strip(), task.fields["note"], time_left)
+        self.console.print(f"promask: {', '.join(filter(None, parts))}")
+
+    def _write_log(self) -> None:
+        while not self._ended.wait(LOG_INTERVAL):
+            self.write_line()
 
     def on_file(self, done: int, total: int) -> None:
         """Files were read."""
@@ -91,18 +119,13 @@ class ProgressDisplay(Bars):
         starts = not self.tasks[stage].visible and done < total
         count = f"{done}/{total}"
         self.update(stage, completed=done, total=total, visible=done < total, count=count, **fields)
-        idle = not any(task.visible for task in self.tasks if task.id != self._between)
-        self.update(self._between, visible=idle, description=then)
+        running = [task.id for task in self.tasks if task.visible and task.id != self._between]
+        self.update(self._between, visible=not running, description=then)
+        current = stage if stage in running else next(iter(running), self._between)
+        if current != self._current:
+            self._current, self._since = current, self.get_time()
         if starts:
             self.refresh()  # however short it is
-        if self._writes_log and self.get_time() - self._last_line >= LOG_INTERVAL:
-            self._last_line = self.get_time()
-            self._write_line(self.tasks[stage])
-
-    def _write_line(self, task: Task) -> None:
-        place = f"{task.fields['noun']} {task.completed:.0f} of {task.total:.0f}".strip()
-        parts = (task.description.lower(), place, task.fields["note"], format_time_left(task))
-        self.console.print(f"promask: {', '.join(filter(None, parts))}")
 
 
 @dataclass
@@ -147,6 +170,15 @@ def format_time_left(task: Task) -> str:
     left = task.time_remaining if ends is None else ends - task.get_time()
     if task.total is None or left is None or left < 0:
         return ""
-    minutes, seconds = divmod(round(left), 60)
+    return f"{format_time(left)} left"
+
+
+def format_time(seconds: float) -> str:
+    """A time as a clock shows it.
+
+    >>> format_time(72.4), format_time(3601)
+    ('1:12', '1:00:01')
+    """
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,6 +1,7 @@
 """What commands show of their results: tables, sentences, and where everything lies."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,18 +34,21 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
 
     record, distribution = run.record, run.distribution
     assert record.evaluation is not None and record.compared is not None  # noqa: PT018
-    evaluation, compared = record.evaluation, record.compared
+    evaluation, compared, behind = record.evaluation, record.compared, wording.behind(run)
     if as_json:
         summary = {
             "run": str(out),
+            "data": record.data.summary(),
             "acceleration": run.acceleration,
             "units": distribution.pattern.units,
             "budget": distribution.budget,
             "seconds": record.seconds,
             "stopped": run.history.stopped,
+            "more_steps": wording.more_steps(run),
             "plain": record.reference,
             "evaluation": evaluation.to_json(),
             "compared": compared.to_json(),
+            "behind": None if behind is None else asdict(behind),
         }
         print_json(summary)
         return
@@ -84,6 +88,7 @@ def show_comparison(comparison: "Comparison", out: Path, as_json: bool) -> None:
     if as_json:
         summary = {
             "folder": str(out),
+            "data": comparison.images.summary(),
             "measured_on": comparison.measured_on,
             "rows": records(comparison),
             "differences": differences(comparison),

@@ -200,6 +200,13 @@ def collate(samples: Sequence[Sample], with_maps: bool) -> Collated:
     return images, clean, stack_arrays(known[:1] if all(each is known[0] for each in known) else known)
 
 
+def move(found: Collated, device: torch.device) -> Collated:
+    """A batch on a device."""
+    images, clean, maps = found
+    there = images.to(device)
+    return there, there if clean is images else clean.to(device), None if maps is None else maps.to(device)
+
+
 def stack_arrays(arrays: Iterable[AnyArray]) -> torch.Tensor:
     """Arrays of one shape, stacked along a new first axis."""
     # By NumPy: in a thread that prefetches, PyTorch would start threads of its own, which wait in a busy loop.

@@ -18,10 +18,12 @@ import torch
 from promask.baselines import matching_pattern
 from promask.baselines.problem import BaselineProblem
 from promask.data.atomic import read_array, save_array, save_text
+from promask.data.device import CPU
 from promask.errors import InputError, count
 from promask.evaluation.conventions import METRICS, Measure, find_convention, overlap_metrics
 from promask.evaluation.evaluate import achieved_acceleration, evaluate, segment
 from promask.evaluation.methods import FULL, ComparedMethod, Method
+from promask.learning.records import DataRecord
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
@@ -66,6 +68,7 @@ class Conditions:
     """Whether masks are measured on the images that they are learned from, as there is only one."""
     beside: Pattern | None = None
     """The pattern of a learned mask that methods take on as far as they can; None: their own."""
+    device: torch.device = CPU
 
     @property
     def measure(self) -> Measure:
@@ -88,7 +91,7 @@ class Conditions:
         pattern = pattern or method.pattern_on(data.shape[1:], self.axis, data.geometry.extent)
         task = make_loss(method.loss, self.segmentation)
         recon = self.recon if method.recon is None else make_reconstruction(method.recon)
-        return BaselineProblem(pattern, acceleration, data, seed, self.centre, task, recon)
+        return BaselineProblem(pattern, acceleration, data, seed, self.centre, task, recon, self.device)
 
     def quality(self, mask: Mask | None) -> QualityPerImage | None:
         """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.
@@ -98,9 +101,10 @@ class Conditions:
         if self.segmentation is None:
             if mask is None:
                 return None
-            evaluation = evaluate(mask, self.held_out, "all", convention=self.convention, recon=self.recon)
+            by: dict[str, Any] = {"convention": self.convention, "recon": self.recon, "device": self.device}
+            evaluation = evaluate(mask, self.held_out, "all", **by)
             return {name: getattr(evaluation, name) for name in METRICS}
-        overlap = segment(self.segmentation, self.held_out, mask, self.recon)
+        overlap = segment(self.segmentation, self.held_out, mask, self.recon, self.device)
         if mask is None and overlap.dice.isnan().all():
             raise InputError(
                 f"Nothing can be measured on {self.held_out.name}: in none of the held-out images is there a "
@@ -328,6 +332,7 @@ class Comparison:
         subjects: The subject of each value.
         scores: One for each method and acceleration, in the order of the table.
         full: The fully sampled images, if they have a quality; never among the methods.
+        images: The images that were measured: their source, part, number, shape and subjects.
     """
 
     data: str
@@ -336,6 +341,7 @@ class Comparison:
     subjects: Sequence[str]
     scores: Sequence[Scores]
     full: Scores | None = None
+    images: DataRecord = field(default_factory=DataRecord)
 
     @property
     def methods(self) -> list[str]:
@@ -401,8 +407,9 @@ def collect(
     groups = list(conditions.held_out.groups)
     subjects = groups if len(groups) == values else list(dict.fromkeys(groups))  # a volume each
     full_scores = Scores(FULL, 0, 1.0, [1.0], [], with_shares(of_full, of_full, measure)) if full else None
-    name = conditions.held_out.name
-    return Comparison(name, measure, _measured_on(values, conditions), subjects, scores, full_scores)
+    images = DataRecord.of(conditions.held_out, "all" if conditions.same_images else "test")
+    measured_on = _measured_on(values, conditions)
+    return Comparison(images.source, measure, measured_on, subjects, scores, full_scores, images)
 
 
 def _measured_on(values: int, conditions: Conditions) -> str:

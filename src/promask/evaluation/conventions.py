@@ -141,19 +141,19 @@ def fastmri(pairs: ImagePairs) -> ImageQuality:
     highest = torch.zeros(len(numbers))
     for chunk in pairs.chunks:
         volumes = volume_of[chunk.start : chunk.stop]
-        highest.scatter_reduce_(0, volumes, pairs.targets(chunk).flatten(1).amax(1), "amax")
+        highest.scatter_reduce_(0, volumes, pairs.targets(chunk).flatten(1).amax(1).cpu(), "amax")
 
     error, energy, similarity = torch.zeros(3, len(numbers), dtype=torch.float64)
     for chunk in pairs.chunks:
         volumes = volume_of[chunk.start : chunk.stop]
         images, targets = pairs.both(chunk)
-        scale = highest[volumes].reshape(-1, *[1] * (targets.ndim - 1))
+        scale = highest[volumes].reshape(-1, *[1] * (targets.ndim - 1)).to(targets.device)
         images, targets = images / scale, targets / scale
-        error.index_add_(0, volumes, metrics.energy(images - targets) / targets[0].numel())
-        energy.index_add_(0, volumes, metrics.energy(targets) / targets[0].numel())
+        error.index_add_(0, volumes, metrics.energy(images - targets).cpu() / targets[0].numel())
+        energy.index_add_(0, volumes, metrics.energy(targets).cpu() / targets[0].numel())
         # Slices of a sample that is a volume are averaged over like channels.
         slices = _similarity(images.flatten(1, -3), targets.flatten(1, -3), UNIFORM)
-        similarity.index_add_(0, volumes, slices.double())
+        similarity.index_add_(0, volumes, slices.cpu().double())
     count = volume_of.bincount()
     return ImageQuality(
         psnr=metrics.decibels(error / count).tolist(),

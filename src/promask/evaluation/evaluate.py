@@ -5,19 +5,21 @@ import os
 import statistics
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import torch
 
+from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
-from promask.data.preprocess import collate, reconstructed_channels
+from promask.data.preprocess import collate, move, reconstructed_channels
 from promask.data.reading import Reading, ReadingSettings
 from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import load, read_part
 from promask.errors import InputError, InputWarning, check_keywords
 from promask.evaluation.conventions import ImagePairs, find_convention
+from promask.learning.records import DataRecord
 from promask.learning.run import Run
 from promask.losses import freeze_networks
 from promask.losses.segmentation import Segmentation, freeze, make_segmentation
@@ -67,8 +69,7 @@ class Evaluation:
         ssim: Structural similarity; NaN for images that are too small.
         nmse: Squared error relative to the energy of the fully sampled image.
         acceleration: The acceleration that the mask achieves.
-        images: How many images were measured.
-        part: The part of the data: `train`, `test` or `all`.
+        data: The images that were measured: their source, part, number, shape and subjects.
         convention: How quality was measured: `paper` or `fastmri`.
         of: What each value belongs to: `image` or `volume`.
         segmented: Dice and IoU of each image, if there is a network.
@@ -80,13 +81,33 @@ class Evaluation:
     ssim: list[float]
     nmse: list[float]
     acceleration: float
-    images: int
-    part: str
+    data: DataRecord
     convention: str
     of: str
     segmented: SegmentationScores | None = None
     recon: str = ZeroFilled.name
     network: str | None = None
+
+    @property
+    def images(self) -> int:
+        """How many were measured."""
+        return self.data.images
+
+    @property
+    def part(self) -> str:
+        """The part of the data: `train`, `test` or `all`."""
+        return self.data.part
+
+    def of_part(self, part: str) -> "Evaluation":
+        """The same for images that were given by themselves.
+
+        Args:
+            part: The part of the data that they are.
+
+        Returns:
+            A new evaluation; this one is not changed.
+        """
+        return replace(self, data=replace(self.data, part=part))
 
     def summary(self) -> dict[str, Any]:
         """Means over images or volumes; None where a metric is not defined (SSIM of images below 7 pixels)."""
@@ -94,7 +115,8 @@ class Evaluation:
         means = {name: _finite(sum(getattr(self, name)) / count) for name in ("psnr", "ssim", "nmse")}
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
         volumes = {"volumes": count} if self.of == "volume" else {}
-        return {**means, **(self.segmented.summary() if self.segmented else {}), **about, **volumes}
+        segmented = self.segmented.summary() if self.segmented else {}
+        return {**means, **segmented, **about, **volumes, "data": self.data.summary()}
 
 
 def mean_and_spread(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> dict[str, Any]:
@@ -123,6 +145,7 @@ def evaluate(
     recon: str | Reconstruction | None = None,
     iterations: int | None = None,
     regularisation: float | None = None,
+    device: str | torch.device = "cpu",
     **reading: Unpack[ReadingSettings],
 ) -> Evaluation:
     """Measure the images that a mask gives against the fully sampled ones.
@@ -148,6 +171,7 @@ def evaluate(
             of the run, or zero-filled.
         iterations: Of an iterative reconstruction; None: its own.
         regularisation: Of an iterative reconstruction; None: its own.
+        device: Where PyTorch computes, such as `cpu` or `cuda`; not that of the run.
         **reading: How files are read, as for `learn`: `volumes`, `kspace`, `array`, `holds`, `plane`, `slices`,
             `size`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
 
@@ -158,7 +182,7 @@ def evaluate(
         InputError: If the mask does not fit the data, or an argument is unknown or wrong.
     """
     check_keywords(reading, (*Reading.CHECKS, *evaluate.__annotations__))
-    rule = find_convention(convention)
+    rule, device = find_convention(convention), find_device(device)
     values = mask_values(mask)
     settings: dict[str, Any] = {"volumes": is_for_volumes(values)}
     if isinstance(mask, Run):
@@ -171,7 +195,7 @@ def evaluate(
             recon = with_settings(mask.reconstruction(), given)
             iterations = regularisation = None
     recon = make_reconstruction(ZeroFilled.name if recon is None else recon, iterations, regularisation)
-    task = None if network is None else measurable(network)
+    task = None if network is None else measurable(network, device)
     whole = load(data, Reading(**settings | dict(reading)))
     values = check_mask(values, whole)
     _, chosen, part, _ = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
@@ -181,8 +205,8 @@ def evaluate(
         ImagePairs(
             chunks=_chunks(chosen),
             volumes=chosen.groups if values.ndim == 2 else list(map(str, range(len(chosen)))),
-            targets=lambda chunk: full_images(chosen, chunk, recon),
-            both=lambda chunk: reconstruct(values, chosen, chunk, recon),
+            targets=lambda chunk: full_images(chosen, chunk, recon, device),
+            both=lambda chunk: reconstruct(values, chosen, chunk, recon, device),
         )
     )
     return Evaluation(
@@ -190,11 +214,10 @@ def evaluate(
         quality.ssim,
         quality.nmse,
         acceleration=achieved_acceleration(values, whole.geometry.extent),
-        images=len(chosen),
-        part=part,
+        data=DataRecord.of(chosen, part),
         convention=convention,
         of=rule.of,
-        segmented=None if task is None else _segmentation_scores(task, chosen, values, recon),
+        segmented=None if task is None else _segmentation_scores(task, chosen, values, recon, device),
         recon=recon.name,
         network=None if network is None else str(network) if isinstance(network, str | Path) else "the network",
     )
@@ -208,19 +231,24 @@ def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = ()) ->
 
 @torch.no_grad()
 def reconstruct(
-    mask: Mask, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED
+    mask: Mask, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED, device: torch.device = CPU
 ) -> tuple[Targets, Targets]:
-    """Reconstructed magnitude images and their fully sampled targets, the part of them that is judged."""
-    images, clean, maps = collate([data[index] for index in indices], recon.uses_maps)
-    weights = fft_order(mask, mask.ndim).to(images.real.dtype)
+    """Reconstructed magnitude images and their fully sampled targets, the part of them that is judged.
+
+    They are on the device that they were computed on.
+    """
+    images, clean, maps = move(collate([data[index] for index in indices], recon.uses_maps), device)
+    weights = fft_order(mask, mask.ndim).to(images.real)
     with freeze_networks(recon=recon):
         images = reconstruct_spectra(recon, spectrum(images, space_axes(mask.ndim)), weights, maps)
     return _judged(images, data), _judged(recon.reference(clean, maps), data)
 
 
-def full_images(data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED) -> Targets:
+def full_images(
+    data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED, device: torch.device = CPU
+) -> Targets:
     """Fully sampled magnitude images, as the reconstruction would have them: the part of them that is judged."""
-    _, clean, maps = collate([data[index] for index in indices], recon.uses_maps)
+    _, clean, maps = move(collate([data[index] for index in indices], recon.uses_maps), device)
     return _judged(recon.reference(clean, maps), data)
 
 
@@ -236,25 +264,34 @@ class ReconstructedImage:
 
 
 def reconstruct_one(
-    mask: Mask, data: SampleSet, index: int, recon: Reconstruction = ZERO_FILLED, convention: str = "paper"
+    mask: Mask,
+    data: SampleSet,
+    index: int,
+    recon: Reconstruction = ZERO_FILLED,
+    convention: str = "paper",
+    device: torch.device = CPU,
 ) -> ReconstructedImage:
     """Reconstruct one image of a data set, and measure it as `evaluate` would."""
-    image, target = reconstruct(mask, data, range(index, index + 1), recon)
+    image, target = (each.cpu() for each in reconstruct(mask, data, range(index, index + 1), recon, device))
     alone = ImagePairs([range(1)], ["alone"], targets=lambda _: target, both=lambda _: (image, target))
     quality = find_convention(convention).measure(alone)
     return ReconstructedImage(image, target, quality.psnr[0], quality.ssim[0])
 
 
-def measurable(network: NetworkLike) -> Segmentation:
+def measurable(network: NetworkLike, device: str | torch.device = CPU) -> Segmentation:
     """The task of a network, which is a file or an object; its classes must be known."""
-    task = make_segmentation(network)
+    task = make_segmentation(network, device)
     if task.classes is None:
         raise InputError("To be measured, a network needs classes: give Segmentation the classes of its outputs.")
     return task
 
 
 def segment(
-    task: Segmentation, data: SampleSet, mask: Mask | None, recon: Reconstruction = ZERO_FILLED
+    task: Segmentation,
+    data: SampleSet,
+    mask: Mask | None,
+    recon: Reconstruction = ZERO_FILLED,
+    device: torch.device = CPU,
 ) -> Overlap:
     """How well a network segments the images of a mask, or, without a mask, the fully sampled ones."""
     classes = task.classes
@@ -262,16 +299,22 @@ def segment(
     overlaps = []
     for indices in _chunks(data):
         labels = torch.stack([data.geometry.crop(classes.label(data[index])) for index in indices])
-        images = images_with(mask, data, indices, recon)
+        images = images_with(mask, data, indices, recon, device)
         overlaps.append(overlap_of(network_outputs(task, images), labels, classes))
     return Overlap(torch.cat([each.dice for each in overlaps]), torch.cat([each.iou for each in overlaps]))
 
 
 def images_with(
-    mask: Mask | None, data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED
+    mask: Mask | None,
+    data: SampleSet,
+    indices: range,
+    recon: Reconstruction = ZERO_FILLED,
+    device: torch.device = CPU,
 ) -> Targets:
     """Reconstructed magnitude images, or, without a mask, the fully sampled ones: the part that is judged."""
-    return full_images(data, indices, recon) if mask is None else reconstruct(mask, data, indices, recon)[0]
+    if mask is None:
+        return full_images(data, indices, recon, device)
+    return reconstruct(mask, data, indices, recon, device)[0]
 
 
 def network_outputs(task: Segmentation, images: Targets) -> Logits:
@@ -428,10 +471,10 @@ def mask_values(mask: Any) -> AnyArray:
 
 
 def _segmentation_scores(
-    task: Segmentation, data: SampleSet, mask: Mask, recon: Reconstruction
+    task: Segmentation, data: SampleSet, mask: Mask, recon: Reconstruction, device: torch.device
 ) -> SegmentationScores:
     assert task.classes is not None
-    with_mask, full = (segment(task, data, each, recon) for each in (mask, None))
+    with_mask, full = (segment(task, data, each, recon, device) for each in (mask, None))
     return SegmentationScores(task.classes.names, with_mask, full)
 
 

@@ -222,7 +222,14 @@ class Method:
     def mask(self, problem: BaselineProblem) -> tuple[Mask, str | None]:
         """The mask for a problem, (*space), and the name of the reference mask that took its place, if one did."""
         if self.name != PROMASK:
-            asked = (problem.acceleration, problem.seed, problem.centre, problem.task, problem.recon)
+            asked = (
+                problem.acceleration,
+                problem.seed,
+                problem.centre,
+                problem.task,
+                problem.recon,
+                problem.device,
+            )
             return baseline_mask(self.name, problem.data, problem.pattern, *asked), None
         run = learn(
             problem.data,
@@ -234,6 +241,7 @@ class Method:
             centre=problem.centre or 0,
             seed=problem.seed,
             part="all",
+            device=str(problem.device),
         )
         return run.mask, run.record.reference
 

@@ -3,13 +3,14 @@
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset
@@ -145,7 +146,7 @@ class Stability:
         distribution = self.run.distribution
         mode = self.mode.summary()
         return {
-            **{name: mode.pop(name) for name in ("images", "part", "convention")},
+            **{name: mode.pop(name) for name in ("data", "images", "part", "convention")},
             "draws": self.draws,
             "seed": self.seed,
             "units": distribution.pattern.units,
@@ -168,6 +169,7 @@ def stability(
     convention: str = "paper",
     on_image: OnImage | None = None,
     on_file: OnFile | None = None,
+    device: str | torch.device = "cpu",
     **reading: "Unpack[ReadingSettings]",
 ) -> Stability:
     """Measure the mode of a run and random masks of two kinds on the same images.
@@ -184,12 +186,14 @@ def stability(
         convention: How quality is measured: `paper` or `fastmri`.
         on_image: Called with the number of images reconstructed, and how many there are.
         on_file: Called with the number of files that were read, and how many there are.
+        device: Where PyTorch computes, as for `evaluate`.
         **reading: How files are read, as for `evaluate`.
 
     Returns:
         The quality with the mode and with the random masks, and how far the members agree.
     """
     check_keywords(reading, (*Reading.CHECKS, *stability.__annotations__))
+    device = find_device(device)
     check_draws(draws)
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
@@ -208,7 +212,7 @@ def stability(
             on_image(done, total)
 
     def measure(mask: Mask) -> Evaluation:
-        evaluation = evaluate(mask, chosen, "all", convention=convention, recon=recon)
+        evaluation = evaluate(mask, chosen, "all", convention=convention, recon=recon, device=device)
         count_images(len(chosen))
         return evaluation
 
@@ -216,28 +220,35 @@ def stability(
         """The quality with all masks, and the spread of the pixels of the middle image."""
         evaluations = [measure(mask) for mask in masks]
         means: list[float] = []
-        for chunk in pixel_spread(masks, chosen, count_images, recon):
+        for chunk in pixel_spread(masks, chosen, count_images, recon, device):
             for spread in chunk:
                 if len(means) == len(chosen) // 2:
                     of_middle = spread.clone()
                 means.append(float(spread.mean()))
         return RandomMasks(evaluations, statistics.mean(means)), of_middle
 
-    mode = replace(measure(run.mask), part=part)
+    mode = measure(run.mask).of_part(part)
     of_drawn, _ = measure_all(drawn)
     of_exact, pixel_std = measure_all(exact)
-    of_mode, of_random = (reconstruct_one(mask, chosen, len(chosen) // 2, recon) for mask in (run.mask, exact[0]))
+    middle = len(chosen) // 2
+    of_mode, of_random = (
+        reconstruct_one(mask, chosen, middle, recon, device=device) for mask in (run.mask, exact[0])
+    )
     example = ImageVariation(of_mode, of_random, exact[0], pixel_std)
     return Stability(run, agreement(run), mode, of_drawn, of_exact, example, draws, seed)
 
 
-def vary_image(run: Run, data: SampleSet, index: int, draws: int, seed: int = 0) -> ImageVariation:
+def vary_image(
+    run: Run, data: SampleSet, index: int, draws: int, seed: int = 0, device: torch.device = CPU
+) -> ImageVariation:
     """Reconstruct an image with random masks of exactly the size of the mode."""
     check_draws(draws)
     check_shape(run, data)
     recon, masks = run.reconstruction(), run.sample(draws, seed, exact=True)
-    (spread,) = pixel_spread(masks, Subset(data, [index]), recon=recon)
-    of_mode, of_random = (reconstruct_one(mask, data, index, recon) for mask in (run.mask, masks[0]))
+    (spread,) = pixel_spread(masks, Subset(data, [index]), recon=recon, device=device)
+    of_mode, of_random = (
+        reconstruct_one(mask, data, index, recon, device=device) for mask in (run.mask, masks[0])
+    )
     return ImageVariation(of_mode, of_random, masks[0], spread[0])
 
 
@@ -331,6 +342,7 @@ def pixel_spread(
     data: SampleSet,
     on_images: Callable[[int], None] | None = None,
     recon: Reconstruction = ZERO_FILLED,
+    device: torch.device = CPU,
 ) -> Iterator[Targets]:
     """The standard deviation of every pixel over the masks, relative to the maximum of the image.
 
@@ -341,7 +353,7 @@ def pixel_spread(
         indices = range(start, min(start + chunk, len(data)))
         mean = squares = highest = torch.zeros((), dtype=torch.float64)
         for number, mask in enumerate(masks, start=1):  # Welford's sums: no image is kept, and nothing cancels
-            magnitudes, targets = reconstruct(mask, data, indices, recon)
+            magnitudes, targets = reconstruct(mask, data, indices, recon, device)
             images = magnitudes.to(torch.float64)
             change = images - mean
             mean = mean + change / number
@@ -349,4 +361,5 @@ def pixel_spread(
             highest = targets.flatten(1).amax(1).to(torch.float64)
             if on_images is not None:
                 on_images(len(indices))
-        yield (squares / (len(masks) - 1)).sqrt() / highest.reshape(-1, *[1] * (squares.ndim - 1))
+        spread = (squares / (len(masks) - 1)).sqrt() / highest.reshape(-1, *[1] * (squares.ndim - 1))
+        yield spread.cpu()

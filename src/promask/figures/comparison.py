@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from promask.data.device import CPU
 from promask.evaluation.cells import Comparison, Scores
 from promask.evaluation.conventions import Metric, unit_noun
 from promask.evaluation.evaluate import full_images, reconstruct_one
@@ -140,6 +141,7 @@ def picture_grid(
     index: int,
     convention: str = "paper",
     recon: Reconstruction = ZERO_FILLED,
+    device: torch.device = CPU,
 ) -> "Figure":
     """One image reconstructed with every mask, and the mask beside it, as in Figure 8 of the paper.
 
@@ -164,7 +166,7 @@ def picture_grid(
         for row, of_method in enumerate(masks.values(), start=1):
             if acceleration in of_method:
                 mask = of_method[acceleration]
-                result = reconstruct_one(mask, data, index, recon, convention)
+                result = reconstruct_one(mask, data, index, recon, convention, device)
                 grid.show(row, column, result.image[0, 0], quality_caption(result, "   "), **window)
                 grid.show_mask(row, column + 1, mask, extent)
     for row, method in enumerate(masks, start=1):
@@ -178,16 +180,19 @@ def contour_grid(
     data: SampleSet,
     index: int,
     recon: Reconstruction = ZERO_FILLED,
+    device: torch.device = CPU,
 ) -> "Figure":
     """One image: methods are rows, below the fully sampled image, and accelerations are columns.
 
     `masks` holds those of each method by acceleration. The Dice is that of this image alone.
     """
     accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
-    full = segment_slice(task, data, index, None, recon)
+    full = segment_slice(task, data, index, None, recon, device)
     rows: dict[str, dict[str, SegmentedSlice]] = {"fully sampled": {factor(x): full for x in accelerations}}
     for method, of_method in masks.items():
-        rows[method] = {factor(x): segment_slice(task, data, index, mask, recon) for x, mask in of_method.items()}
+        rows[method] = {
+            factor(x): segment_slice(task, data, index, mask, recon, device) for x, mask in of_method.items()
+        }
     return contour_grid_of(rows, task)
 
 

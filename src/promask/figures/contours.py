@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from promask.data.device import CPU, find_device
 from promask.evaluation.evaluate import images_with, network_outputs
 from promask.figures.layout import picture, white
 from promask.losses.segmentation import Segmentation
@@ -63,6 +64,7 @@ def contour_figure(
     index: int,
     masks: Mapping[str, Mask],
     recon: Reconstruction = ZERO_FILLED,
+    device: str | torch.device = "cpu",
 ) -> "Figure":
     """One image, fully sampled and with each of the masks: contours of the labels and of what a network finds.
 
@@ -72,12 +74,14 @@ def contour_figure(
         index: The number of the image.
         masks: Centred masks (*space), by the names that are written above them.
         recon: How the image is reconstructed.
+        device: Where PyTorch computes, such as `cpu` or `cuda`; the network does so where it is.
 
     Returns:
         A matplotlib figure.
     """
+    device = find_device(device)
     shown: dict[str, Mask | None] = {"fully sampled": None, **masks}
-    row = {name: segment_slice(task, data, index, mask, recon) for name, mask in shown.items()}
+    row = {name: segment_slice(task, data, index, mask, recon, device) for name, mask in shown.items()}
     return contour_grid_of({"": row}, task)
 
 
@@ -97,14 +101,19 @@ def middle_image(task: Segmentation, data: SampleSet) -> int:
 
 
 def segment_slice(
-    task: Segmentation, data: SampleSet, index: int, mask: Mask | None, recon: Reconstruction = ZERO_FILLED
+    task: Segmentation,
+    data: SampleSet,
+    index: int,
+    mask: Mask | None,
+    recon: Reconstruction = ZERO_FILLED,
+    device: torch.device = CPU,
 ) -> SegmentedSlice:
     """The first channel of an image, what is there, and what the network finds; of a volume, the fullest plane."""
     assert task.classes is not None
-    images = images_with(mask, data, range(index, index + 1), recon)
+    images = images_with(mask, data, range(index, index + 1), recon, device)
     labels = data.geometry.crop(task.classes.label(data[index]))[None]
     logits = network_outputs(task, images)
-    image = images[0, 0]
+    image = images[0, 0].cpu()
     truth, found = task.classes.regions(labels)[0], task.classes.predicted(logits)[0]
     while image.ndim > 2:
         plane = int(truth.flatten(2).sum((0, 2)).argmax())

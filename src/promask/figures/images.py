@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from promask.baselines import BASELINES, baseline_mask, matching_pattern
+from promask.data.device import find_device
 from promask.data.file_set import OnFile
 from promask.data.reading import Reading
 from promask.data.sample_sets import OTHER_PART
@@ -102,6 +103,7 @@ def load_masks(
     seed: int = 0,
     part: str | None = None,
     on_file: OnFile | None = None,
+    device: str | torch.device = "cpu",
     **reading: Any,
 ) -> MasksAndImages:
     """The masks, and images that the first run did not see.
@@ -132,7 +134,7 @@ def load_masks(
         if isinstance(each.what, str):
             baseline, units = each.what.partition(":")[0], _pattern(each.what, learning, first)
             wanted = acceleration or _acceleration(sources)
-            mask = baseline_mask(baseline, learning, units, wanted, seed, centre, recon=by)
+            mask = baseline_mask(baseline, learning, units, wanted, seed, centre, recon=by, device=device)
         else:
             mask = each.what.mask
         masks[name] = check_mask(mask, whole)
@@ -212,6 +214,7 @@ def reconstructions(
     index: int | None = None,
     recon: Reconstruction = ZERO_FILLED,
     zoom: Box | None = None,
+    device: str | torch.device = "cpu",
 ) -> "Figure":
     """One image with each of the masks: image, zoom, error and mask below each other.
 
@@ -224,13 +227,14 @@ def reconstructions(
         index: The number of the image; None: the middle one.
         recon: How the image is reconstructed.
         zoom: Rows and columns that are shown larger; None: where the fully sampled image has most detail.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
 
     Returns:
         A matplotlib figure.
     """
-    index = check_index(index, data)
+    index, device = check_index(index, data), find_device(device)
     masks = {name: check_mask(mask, data) for name, mask in masks.items()}
-    found = {name: reconstruct_one(mask, data, index, recon) for name, mask in masks.items()}
+    found = {name: reconstruct_one(mask, data, index, recon, device=device) for name, mask in masks.items()}
     target = _first(next(iter(found.values())).target)
     box = most_detail(target) if zoom is None else check_box(zoom, target)
     window, highest = grey_window(target), float(target.max())

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import torch
 
+from promask.data.device import find_device
 from promask.data.sample_sets import Subset
 from promask.errors import InputError
 from promask.evaluation.conventions import unit_noun
@@ -124,6 +126,7 @@ def film(
     index: int | None = None,
     frames: int = FRAMES,
     recon: Reconstruction | None = None,
+    device: str | torch.device = "cpu",
 ) -> "Figure":
     """Steps of the first member, from the start to the end; at the right, the fully sampled image.
 
@@ -136,17 +139,18 @@ def film(
         index: The number of the image; None: the middle one.
         frames: Steps to show, at most.
         recon: How the image is reconstructed; None: as the run was learned for.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
 
     Returns:
         A matplotlib figure.
     """
-    steps = spread_out(trajectory_steps(run), max(frames, 2))
+    device, steps = find_device(device), spread_out(trajectory_steps(run), max(frames, 2))
     recon = recon or run.reconstruction()
     data = held_out(run, recon=recon) if data is None else data
     check_shape(run, data)
     index = check_index(index, data)
     pattern = run.distribution.pattern
-    results = [reconstruct_one(step.mask, data, index, recon) for step in steps]
+    results = [reconstruct_one(step.mask, data, index, recon, device=device) for step in steps]
     target = results[0].target[0, 0]
     window = grey_window(target)
     width, notes = width_of(len(steps) + 1), trajectory_notes(run)
@@ -242,6 +246,7 @@ def curves(
     draws: int = DRAWS,
     seed: int = 0,
     recon: Reconstruction | None = None,
+    device: str | torch.device = "cpu",
 ) -> "Figure":
     """Above, the mean SSIM of a few images at each step that the run kept the probabilities of.
 
@@ -255,6 +260,7 @@ def curves(
         draws: Random masks at each step.
         seed: The same seed gives the same masks.
         recon: How images are reconstructed; None: as the run was learned for.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
 
     Returns:
         A matplotlib figure.
@@ -265,7 +271,7 @@ def curves(
     recon = recon or run.reconstruction()
     data = held_out(run, recon=recon) if data is None else data
     check_shape(run, data)
-    found = similarities(kept, data, images, draws, seed, recon)
+    found = similarities(kept, data, images, draws, seed, recon, device)
     figure = Figure(figsize=(3.5, 4.2), layout="constrained")
     panels = figure.subplots(3, 1, sharex=True, height_ratios=[3, 2.4, 1.6])
     _quality(panels[0], found)
@@ -285,13 +291,19 @@ def curves(
 
 
 def similarities(
-    kept: Sequence[TrajectoryStep], data: SampleSet, images: int, draws: int, seed: int, recon: Reconstruction
+    kept: Sequence[TrajectoryStep],
+    data: SampleSet,
+    images: int,
+    draws: int,
+    seed: int,
+    recon: Reconstruction,
+    device: str | torch.device,
 ) -> list[Similarity]:
     """The mean SSIM at each step, of images at equal distances."""
     chosen = Subset(data, spread_out(range(len(data)), images))
 
     def mean(mask: Mask) -> float:
-        value = evaluate(mask, chosen, "all", recon=recon).summary()["ssim"]
+        value = evaluate(mask, chosen, "all", recon=recon, device=device).summary()["ssim"]
         if value is None:
             raise InputError(f"The images of {data.name} are too small for SSIM, which needs 7 pixels each way.")
         return float(value)

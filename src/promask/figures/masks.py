@@ -6,7 +6,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
+from promask.data.device import find_device
 from promask.data.file_set import OnFile
 from promask.errors import InputError, InputWarning
 from promask.evaluation.evaluate import full_images, held_out
@@ -115,6 +117,7 @@ def variance(
     index: int | None = None,
     draws: int = DRAWS,
     seed: int = 0,
+    device: str | torch.device = "cpu",
 ) -> "Figure":
     """Where the members of runs disagree, and how far an image varies over random masks; runs are columns.
 
@@ -128,16 +131,18 @@ def variance(
         index: The number of the image; None: the middle one.
         draws: Random masks of each run, at least 2.
         seed: The same seed gives the same masks.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
 
     Returns:
         A matplotlib figure.
     """
+    device = find_device(device)
     if data is None:
         found: list[ImageVariation] = []
     else:
         sets = list(data) if isinstance(data, Sequence) and not isinstance(data, SampleSet) else [data] * len(runs)
         chosen = [check_index(index, each) for each in sets]
-        found = [vary_image(*each, draws, seed) for each in zip(runs, sets, chosen, strict=True)]
+        found = [vary_image(*each, draws, seed, device) for each in zip(runs, sets, chosen, strict=True)]
     several = [run.config.members > 1 and bool(run.variance.any()) for run in runs]
     if not any(several) and not found:
         raise InputError("No run has several members that differ: learn several members, or show images, too.")

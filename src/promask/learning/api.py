@@ -32,13 +32,13 @@ from promask.learning.records import (
 )
 from promask.learning.run import Run
 from promask.learning.selection import mean_loss, reference_masks, select
-from promask.learning.setup import Prepared, Setup
+from promask.learning.setup import Setup
 from promask.losses import find_segmentation, freeze_networks, make_loss, replace_network
 from promask.losses.base import Loss, WeightedSum
 from promask.losses.segmentation import SEGMENTATION, Segmentation, make_segmentation
 from promask.problem.cluster import check_address
 from promask.problem.objective import Finetuning
-from promask.problem.parallel import ALONE, Group
+from promask.problem.parallel import ALONE, Group, own_device
 from promask.problem.problem import Problem
 from promask.recon import is_built_in, make_reconstruction, settings_of
 from promask.recon.base import Reconstruction
@@ -134,7 +134,7 @@ def learn(
         selected = select(problem, trained, prepared.validation, ensemble, about, config)
     finetuned, of_recon = selected.network is not None, isinstance(problem.recon, Network)
     record = RunRecord(
-        data=_data_record(prepared),
+        data=DataRecord.of(prepared.chosen, prepared.part, prepared.held_back),
         preset=preset,
         reference=selected.reference,
         reconstruction=ReconstructionRecord(
@@ -196,7 +196,7 @@ def _setup(
         settings["acceleration"] = acceleration
     if not isinstance(recon, str):
         make_reconstruction(recon)  # or refuse it
-    objective = _loss(loss, network, task)
+    objective = _loss(loss, network, task, own_device(settings.get("device", "cpu")))
     if isinstance(task, str):
         settings["task"] = task
     if init is not None:
@@ -227,12 +227,12 @@ def _setup(
     )
 
 
-def _loss(loss: str | LossFunction | None, network: Any, task: str | Loss | None) -> Loss:
+def _loss(loss: str | LossFunction | None, network: Any, task: str | Loss | None, device: str) -> Loss:
     if task is not None and not isinstance(task, str):
         if loss is not None or network is not None:
             raise InputError("A `task` has its loss and its network: leave out `loss` and `network`, or the task.")
         return task
-    segmentation = None if network is None else make_segmentation(network)
+    segmentation = None if network is None else make_segmentation(network, device)
     if segmentation is not None and loss is not None and not isinstance(loss, str):
         raise InputError("A loss of your own on the outputs of a network is part of promask.losses.Segmentation.")
     for_network = task == SEGMENTATION or (task is None and segmentation is not None)
@@ -272,17 +272,6 @@ def _check_cluster(scheduler: str, config: Config, group: Group) -> None:
         raise InputError("A cluster learns members, each apart from the others: ask for several with `members`.")
     if group.size > 1:
         raise InputError("Members are learned on a cluster or by the processes of torchrun, not by both.")
-
-
-def _data_record(prepared: Prepared) -> DataRecord:
-    return DataRecord(
-        source=prepared.whole.name,
-        part=prepared.part,
-        images=len(prepared.chosen),
-        validation=prepared.held_back,
-        groups=len(set(prepared.chosen.groups)),
-        shape=prepared.whole.shape,
-    )
 
 
 def _network_record(network: Any, loss: Loss, config: Config, finetuned: bool) -> NetworkRecord | None:

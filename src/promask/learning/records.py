@@ -4,23 +4,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from promask.types import SampleSet
+
 METRICS = ("psnr", "ssim", "nmse", "dice", "iou")
 
 
 @dataclass(frozen=True)
 class DataRecord:
-    """The data that a mask was learned from."""
+    """The data that a mask was learned from, or measured on."""
 
     source: str = ""
     """As it was given: a name, a file, a folder."""
     part: str = "all"
     images: int = 0
-    """How many were learned from, those for validation included."""
+    """How many there are; of those that were learned from, with those for validation."""
     validation: int = 0
     groups: int = 1
     """How many subjects they are of."""
     shape: tuple[int, ...] = ()
     """(channel, *space)."""
+
+    @staticmethod
+    def of(samples: SampleSet, part: str, validation: int = 0) -> "DataRecord":
+        """What is to be known of the samples of a part."""
+        subjects = len(set(samples.groups))
+        return DataRecord(samples.name, part, len(samples), validation, subjects, samples.shape)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values, as commands print them with `--json`."""
+        channels, *space = self.shape
+        return {
+            "source": self.source,
+            "part": self.part,
+            "images": self.images,
+            "subjects": self.groups,
+            "channels": channels,
+            "shape": space,
+        }
 
 
 @dataclass(frozen=True)

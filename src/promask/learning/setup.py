@@ -4,14 +4,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from promask.data.description import DataDescription
+from promask.data.device import find_device
 from promask.data.file_set import OnFile
 from promask.data.preprocess import reconstructed_channels
 from promask.data.sample_sets import choose_part, reading_of
 from promask.data.sources import absolute_source, load, read_part
-from promask.errors import InputError
 from promask.learners.base import Learner
 from promask.learning.config import Config
 from promask.learning.hooks import EarlyStopping
@@ -69,7 +67,7 @@ class Setup:
     def __call__(self, on_file: OnFile | None = None, group: Group = ALONE) -> Prepared:
         """Read the data and state the problem; of a group of processes the first reads before the others."""
         config, recon, loss = self.config, self.recon, self.loss
-        device = _device(own_device(config.device) if group.size > 1 else config.device)
+        device = find_device(own_device(config.device) if group.size > 1 else config.device)
         whole = load(self.data, config)
         loaded = reading_of(whole).reading_settings()
         config = replace(config, **{name: value for name, value in loaded.items() if name != "volumes"})
@@ -116,12 +114,3 @@ def _split(data: SampleSet, loss: Loss) -> tuple[SampleSet, SampleSet | None]:
         return data, None
     (learning, _), (validation, _) = (choose_part(data, part, part) for part in ("train", "test"))
     return learning, validation
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"The device {name!r} cannot be used here: {str(error).splitlines()[0]}.") from error
-    return device

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
+from promask.data.device import CPU, find_device
 from promask.errors import InputError, count
 from promask.losses.base import check_scalar
 from promask.operators.fourier import magnitude
@@ -104,11 +106,18 @@ class Segmentation:
         return outputs
 
 
-def make_segmentation(network: str | Path | nn.Module | Segmentation) -> Segmentation:
-    """The loss of a network: a file that promask wrote, a module that knows its classes, or the loss itself."""
+def make_segmentation(
+    network: str | Path | nn.Module | Segmentation, device: str | torch.device = CPU
+) -> Segmentation:
+    """The loss of a network: a file that promask wrote, a module that knows its classes, or the loss itself.
+
+    A network from a file computes on the device, others where they are.
+    """
     if isinstance(network, Segmentation):
         return network
-    return Segmentation(SegmentationNetwork.load(network) if isinstance(network, str | Path) else network)
+    if isinstance(network, str | Path):
+        return Segmentation(SegmentationNetwork.load(network).to(find_device(device)))
+    return Segmentation(network)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import torch
 
-from promask.data.preprocess import Collated, collate, stack_arrays
+from promask.data.preprocess import Collated, collate, move, stack_arrays
 from promask.data.sensitivities import calibrate
 from promask.losses.base import Loss, needs_phase
 from promask.operators.fourier import space_axes, spectrum
@@ -234,9 +234,8 @@ class SpectraSet:
         return collate(samples, self.recon.uses_maps), labels, repeats if len(once) < len(indices) else None
 
     def _transformed(self, found: Collated, labels: torch.Tensor | None) -> Batch:
-        images, clean, maps = found
-        images, clean, geometry = images.to(self.device), clean.to(self.device), self.data.geometry
-        maps = None if maps is None else maps.to(self.device)
+        images, clean, maps = move(found, self.device)
+        geometry = self.data.geometry
         reference = geometry.crop(self.recon.reference(clean, maps))
         return Batch(
             spectrum(images, space_axes(images.ndim - 2)),

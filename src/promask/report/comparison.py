@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from filelock import FileLock, Timeout
 from torch import nn
 
 from promask import __version__
 from promask.data.atomic import check_writable, save_text
+from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
 from promask.data.preprocess import reconstructed_channels
 from promask.data.reading import Reading
@@ -59,6 +61,7 @@ class OpenConditions:
     convention: str
     network: NetworkLike | None = None
     recon: Reconstruction = ZERO_FILLED
+    device: str | torch.device = CPU
 
     def with_absolute_paths(self) -> "OpenConditions":
         """The same for a process in another folder, or on another machine that has the same disk."""
@@ -72,7 +75,8 @@ class OpenConditions:
 
     def __call__(self, on_file: OnFile | None = None) -> Conditions:
         """Both parts of the data, prepared, and the network."""
-        segmentation = None if self.network is None else measurable(self.network)
+        device = find_device(self.device)
+        segmentation = None if self.network is None else measurable(self.network, device)
         learning = read_part(self.data, self.reading, "train", recon=self.recon, on_file=on_file)
         held_out = read_part(learning.whole, part="test", recon=self.recon, on_file=on_file)
         if segmentation is not None:
@@ -86,6 +90,7 @@ class OpenConditions:
             self.axis,
             self.centre,
             same_images=learning.part == "all",
+            device=device,
         )
 
 
@@ -108,6 +113,7 @@ def compare(
     axis: Sequence[int] | None = None,
     jobs: int | None = None,
     scheduler: str | None = None,
+    device: str | torch.device = "cpu",
     on_cell: OnCell | None = None,
     on_file: OnFile | None = None,
     **reading: "Unpack[ReadingSettings]",
@@ -140,6 +146,7 @@ def compare(
             `if __name__ == "__main__":`.
         scheduler: The address of a Dask cluster, such as `tcp://HOST:8786`, whose workers make the masks instead,
             from the same files on a disk that they share.
+        device: Where PyTorch computes, in every process, such as `cpu` or `cuda`.
         on_cell: Called with the number of masks done, how many there are, and the name of the last one.
         on_file: Called with the number of files that were read, and how many there are.
         **reading: How files are read, as for `evaluate`.
@@ -161,7 +168,7 @@ def compare(
     chosen = parse_methods(methods or (), loss, task, by)
     settings: dict[str, Any] = {"volumes": any(method.for_volumes for method in chosen), **reading}
     free = None if axis is None else tuple(axis)
-    open_conditions = OpenConditions(data, Reading(**settings), free, centre, convention, network, by)
+    open_conditions = OpenConditions(data, Reading(**settings), free, centre, convention, network, by, device)
     conditions = open_conditions(on_file)
     chosen = chosen or usual_methods(loss, len(conditions.learning.shape) - 1, task, by)
     if learned_seeds is None:
@@ -222,10 +229,10 @@ def _write(comparison: Comparison, cells: Sequence[Cell], store: CellStore, cond
         if cell.seed == 0:
             masks.setdefault(cell.method.label, {})[cell.acceleration] = store.mask(cell)
     index = len(data) // 2 if task is None else middle_image(task, data)
-    figure = picture_grid(masks, data, index, conditions.convention, conditions.recon)
+    figure = picture_grid(masks, data, index, conditions.convention, conditions.recon, conditions.device)
     save_figure(figure, folder / "figures" / "reconstructions.png")
     if task is not None:
-        figure = contour_grid(masks, task, data, index, conditions.recon)
+        figure = contour_grid(masks, task, data, index, conditions.recon, conditions.device)
         save_figure(figure, folder / "figures" / "contours.png")
 
 

@@ -1,12 +1,13 @@
 """The quality of a run's mask on images that it was not learned from, beside reference masks and given ones."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from promask.baselines import BASELINES, matching_pattern
+from promask.data.device import find_device
 from promask.data.sample_sets import OTHER_PART, Subset, choose_part
 from promask.data.sources import read_part
 from promask.errors import InputError
@@ -115,6 +116,7 @@ def measure_run(
     part: str | None = None,
     on_mask: OnMask | None = None,
     beside: Mapping[str, Any] | None = None,
+    device: str | torch.device = "cpu",
 ) -> RunMeasurements:
     """Measure a run's mask on the part of the data that it was not learned from, and reference masks beside it.
 
@@ -127,29 +129,30 @@ def measure_run(
             subjects.
         on_mask: Called with the number of masks measured, and how many there are.
         beside: Further masks to compare with, by their names: whatever `evaluate` takes.
+        device: Where PyTorch computes, as for `evaluate`.
 
     Returns:
         What `write_report` shows, and what `add_to` puts into the record of the run.
     """
-    recon = run.reconstruction() if recon is None else recon
+    device, recon = find_device(device), run.reconstruction() if recon is None else recon
     given = {name: [fit_mask(name, mask, data)] for name, mask in (beside or {}).items()}
     if on_mask is not None:
         on_mask(0, 1 + len(REFERENCES) + len(given))
-    task = None if network is None else measurable(network)
+    task = None if network is None else measurable(network, device)
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
     _, measured, part, _ = read_part(data, part=part, default="test", recon=recon)
-    evaluation = replace(evaluate(run.mask, measured, "all", network=task, recon=recon), part=part)
+    evaluation = evaluate(run.mask, measured, "all", network=task, recon=recon, device=device).of_part(part)
     few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS
     learning, _ = choose_part(data, learned_from if own else OTHER_PART[part], "train")
-    masks = {LEARNED: [run.mask], **_reference_masks(run, learning, recon, draws), **given}
+    masks = {LEARNED: [run.mask], **_reference_masks(run, learning, recon, draws, device), **given}
     total, done = sum(map(len, masks.values())), 0
     evaluations: dict[str, list[Evaluation]] = {name: [] for name in masks}
     for name, of_method in masks.items():
         for mask in of_method:
-            evaluations[name].append(evaluate(mask, few, "all", network=task, recon=recon))
+            evaluations[name].append(evaluate(mask, few, "all", network=task, recon=recon, device=device))
             done += 1
             if on_mask is not None:
                 on_mask(done, total)
@@ -158,19 +161,22 @@ def measure_run(
     subjects = number_subjects(measured.groups, data.groups)
     examples = []
     for title, place in _choose_examples(evaluations[LEARNED][0].psnr).items():
-        images = {name: reconstruct_one(mask, few, place, recon) for name, mask in first.items()}
+        images = {name: reconstruct_one(mask, few, place, recon, device=device) for name, mask in first.items()}
         examples.append(ExampleImage(few.indices[place], subjects[few.indices[place]], title, images))
-    contours = None if task is None else _contours(task, few, first, compared, recon)
+    contours = None if task is None else _contours(task, few, first, compared, recon, device)
     relation = _relation(learned_from, part) if own else OTHER
     return RunMeasurements(
         evaluation, data.name, relation, subjects, compared, len(few), draws, first, examples, contours
     )
 
 
-def _reference_masks(run: Run, learning: SampleSet, recon: Reconstruction, draws: int) -> dict[str, list[Mask]]:
+def _reference_masks(
+    run: Run, learning: SampleSet, recon: Reconstruction, draws: int, device: torch.device
+) -> dict[str, list[Mask]]:
     """Masks of each reference method that fits the pattern of a run, for the same acceleration."""
     pattern = run.distribution.pattern
-    conditions = Conditions(learning, learning, centre=run.config.centre or None, beside=pattern)
+    centre = run.config.centre or None
+    conditions = Conditions(learning, learning, centre=centre, beside=pattern, device=device)
     masks: dict[str, list[Mask]] = {}
     for name in REFERENCES:
         method = Method.parse(name)
@@ -219,13 +225,14 @@ def _contours(
     masks: Mapping[str, Mask],
     compared: Mapping[str, Mapping[str, Any]],
     recon: Reconstruction,
+    device: torch.device,
 ) -> "Figure":
     """The learned mask beside the best of the others."""
     from promask.figures.contours import contour_figure, middle_image
 
     others = sorted((name for name in masks if name != LEARNED), key=lambda name: -(compared[name]["dice"] or 0))
     chosen = {name: masks[name] for name in (LEARNED, *others[:2])}
-    return contour_figure(task, few, middle_image(task, few), chosen, recon)
+    return contour_figure(task, few, middle_image(task, few), chosen, recon, device)
 
 
 def _most_images(data: SampleSet, recon: Reconstruction) -> int:

@@ -17,7 +17,7 @@ from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import OnStep
 from promask.learning.run import Run, check_destination
-from promask.problem.parallel import ALONE, Group
+from promask.problem.parallel import ALONE, Group, own_device
 from promask.report.measurements import OnMask, measure_run
 from promask.report.page import write_report
 from promask.segmentation.network import SegmentationNetwork
@@ -33,6 +33,7 @@ def learn_and_report(
     on_mask: OnMask | None = None,
     command: str | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     group: Group = ALONE,
     scheduler: str | None = None,
     beside: Mapping[str, Any] | None = None,
@@ -42,13 +43,14 @@ def learn_and_report(
 
     `settings` are those of `Config`, as plain values; `command` is what the report says that the run was made by.
     With `resume`, it goes on from what a process left there that was killed: a checkpoint, or a run without its
-    report. Of a group of processes the first one measures and writes. A `scheduler` is that of a Dask cluster that
-    learns the members. The report also has the masks `beside`, by their names.
+    report. A finished run is replaced only with `overwrite`. Of a group of processes the first one measures and
+    writes. A `scheduler` is that of a Dask cluster that learns the members. The report also has the masks
+    `beside`, by their names.
     """
     with group.first_before_others():
         config = Config.preset(preset, **settings)
         if group.leads:
-            _make_room(out, resume)
+            _make_room(out, resume, overwrite)
         data_set = load(data, config)
         masks = {name: fit_mask(name, mask, data_set) for name, mask in (beside or {}).items()}
     if group.leads:
@@ -79,11 +81,13 @@ def learn_and_report(
     return run
 
 
-def _make_room(out: Path, resume: bool) -> None:
+def _make_room(out: Path, resume: bool, overwrite: bool) -> None:
     """See that the result can be written; what an unfinished run has left there is gone on from, or goes."""
     if resume:
         recover_folder(out)
     check_destination(out)
+    if _is_finished(out) and not (resume or overwrite):
+        raise InputError(f"{out} holds a finished run: choose another folder, or replace it with `overwrite`.")
     if not resume and checkpoints_in(out):
         warnings.warn(
             f"{out} held an unfinished run, which is given up: `resume` would have gone on from there.",
@@ -105,8 +109,8 @@ def _known_again(out: Path, config: Config, data: SampleSet) -> Run:
     for name, value in wanted.items():
         if found.get(name) != value:
             raise InputError(
-                f"{out} is a finished run with {name} {found.get(name)!r} and not {value!r}: leave out `resume` "
-                f"to replace it, or choose another folder."
+                f"{out} is a finished run with {name} {found.get(name)!r} and not {value!r}: choose another "
+                f"folder, or replace it with `overwrite` instead of `resume`."
             )
     return run
 
@@ -130,7 +134,8 @@ def _reported(
         raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and `resume` {left}.") from error
     judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
     try:
-        measurements = measure_run(run, data, judge, on_mask=on_mask, beside=beside)
+        there = own_device(config.device)
+        measurements = measure_run(run, data, judge, on_mask=on_mask, beside=beside, device=there)
         run = measurements.add_to(run)
         run.save(out)
         write_report(run, out, measurements)

@@ -1,11 +1,14 @@
 """The sentences and key figures of a report."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from promask.errors import count
 from promask.evaluation.conventions import unit_noun
 from promask.learners import describe
+from promask.learning.config import names_segmentation
 from promask.learning.run import Run
 from promask.report.measurements import HELD_OUT, LEARNED, OTHER, SAME, SOME, RunMeasurements
 
@@ -19,6 +22,10 @@ KEPT = {
 """The reference masks that a learned one is compared with at the end."""
 ACRONYMS = ("cg-sense", "cs", "cs-tv")
 """Reconstructions whose names are written in capitals."""
+METRICS = {"dice": ("Dice", 3, ""), "ssim": ("SSIM", 4, ""), "psnr": ("PSNR", 2, " dB")}
+"""Names, decimals and units of the metrics by which masks are said to be better."""
+MORE = 3
+"""Times as many steps that are worth a try where the mask had not settled."""
 SORTS = "A click on a heading sorts."
 PYTHON = """import numpy
 
@@ -83,18 +90,67 @@ def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, 
 
 def _lead_over(measurements: RunMeasurements) -> Iterator[dict[str, str]]:
     """What promask has over the best other mask, by the Dice if there is one, or by PSNR."""
-    for metric, heading, style in (("dice", "Dice", "+.3f"), ("psnr", "PSNR", "+.2f")):
-        known = {name: row[metric] for name, row in measurements.compared.items() if row.get(metric) is not None}
-        others = {name: value for name, value in known.items() if name != LEARNED}
-        if LEARNED in known and others:
-            best = max(others, key=others.__getitem__)
-            difference = f"{known[LEARNED] - others[best]:{style}}".replace("-", "\N{MINUS SIGN}")
+    for metric in ("dice", "psnr"):
+        for best, difference in _best_other(measurements.compared, metric):
+            heading, digits, unit = METRICS[metric]
             yield {
                 "name": f"{heading} against {best}",
-                "value": f"{difference} dB" if metric == "psnr" else difference,
+                "value": f"{difference:+.{digits}f}{unit}".replace("-", "\N{MINUS SIGN}"),
                 "note": f"the best of the other masks below, x{measurements.compared[best]['acceleration']:.4g}",
             }
             return
+
+
+def _best_other(compared: Mapping[str, Mapping[str, Any]], metric: str) -> Iterator[tuple[str, float]]:
+    """The best of the other masks, and what the learned one has over it; nothing where either is not known."""
+    known = {name: row[metric] for name, row in compared.items() if row.get(metric) is not None}
+    others = {name: value for name, value in known.items() if name != LEARNED}
+    if LEARNED in known and others:
+        best = max(others, key=others.__getitem__)
+        yield best, known[LEARNED] - others[best]
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A reference mask that is better than the learned one, by a metric that goes with the loss."""
+
+    mask: str
+    metric: str
+    difference: float
+
+
+def behind(run: Run) -> Behind | None:
+    """The best reference mask, if it is better than the learned one on the data that were learned from."""
+    compared = run.record.compared
+    if compared is None or run.record.reference or _relation(run) == OTHER:
+        return None
+    metric = "dice" if names_segmentation(run.config.loss) else "ssim" if run.config.loss == "ssim" else "psnr"
+    for best, difference in _best_other(compared.to_json()["masks"], metric):
+        if round(-difference, METRICS[metric][1]) > 0:
+            return Behind(best, metric, -difference)
+    return None
+
+
+def more_steps(run: Run) -> int | None:
+    """How many steps are worth a try, if all of them were used where early stopping might have ended learning."""
+    unsettled = run.config.patience > 0 and None in run.history.stopped
+    return MORE * run.config.steps if unsettled and len(run.history.loss) == run.config.steps else None
+
+
+def advice(run: Run) -> Iterator[str]:
+    """What may improve the mask, where there is reason to try."""
+    better, more = behind(run), more_steps(run)
+    if better is not None:
+        heading, digits, unit = METRICS[better.metric]
+        amount = f"{better.difference:.{digits}f}{unit}"
+        stopped = run.history.stopped_after is not None
+        what = "several members (--members)" if stopped else "more steps (--steps)"
+        yield (
+            f"The learned mask is {amount} behind {better.mask} in {heading} on these images: {what}, or another "
+            f"loss (--loss), may help."
+        )
+    if more is not None:
+        yield f"Learning used all {run.config.steps} steps before the mask settled: --steps {more} may improve it."
 
 
 def notes(run: Run, measurements: RunMeasurements | None) -> Iterator[str]:
@@ -109,6 +165,7 @@ def notes(run: Run, measurements: RunMeasurements | None) -> Iterator[str]:
     }
     if run.record.evaluation and _relation(run) in warnings:
         yield warnings[_relation(run)]
+    yield from advice(run)
     if measurements is None:
         yield "This report was made without the images: promask report RUN --data DATA adds them."
 
@@ -180,6 +237,7 @@ def how_learned(run: Run) -> Iterator[str]:
         yield about_reference(run)
     if run.config.finetune and run.network is None:
         yield "Kept the given network: the fine-tuned one was not better on the validation images."
+    yield from advice(run)
 
 
 def command(run: Run) -> str:

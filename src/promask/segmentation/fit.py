@@ -169,7 +169,7 @@ def score_network(network: SegmentationNetwork, data: SampleSet) -> Overlap:
     with torch.no_grad():
         for start in indices[::CHUNK]:
             images, labels = stack_samples(data, indices[start : start + CHUNK], network.classes)
-            found.append(overlap_of(network(images), labels, network.classes))
+            found.append(overlap_of(network(images.to(network.device)).cpu(), labels, network.classes))
     return Overlap(torch.cat([each.dice for each in found]), torch.cat([each.iou for each in found]))
 
 
@@ -246,7 +246,7 @@ def fit(
         order = torch.randperm(len(samples), generator=generator)
         for done, batch in enumerate(order.split(recipe.batch), start=(epoch - 1) * batches + 1):
             images, labels = stack_samples(samples, batch.tolist(), classes, augment)
-            loss = dice_cross_entropy(network(images), labels, classes)
+            loss = dice_cross_entropy(network(images.to(network.device)), labels.to(network.device), classes)
             if not loss.isfinite():
                 raise FloatingPointError(
                     f"The loss became {float(loss.detach())} in epoch {epoch}: are the values of the images too "

@@ -107,6 +107,11 @@ class SegmentationNetwork(nn.Module):
         """What it tells apart."""
         return self.architecture.classes
 
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
     def save(self, path: str | Path) -> Path:
         """Write weights, architecture and record to a .safetensors file, and return its path."""
         description = {

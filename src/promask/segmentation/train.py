@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from promask import __version__
+from promask.data.device import find_device
 from promask.data.file_set import OnFile
 from promask.data.reading import Reading
 from promask.data.sample_sets import reading_of
@@ -135,6 +136,7 @@ def train(
     preset: str | Recipe = "default",
     epochs: int | None = None,
     seed: int = 0,
+    device: str | torch.device = "cpu",
     on_epoch: OnEpoch | None = None,
     on_batch: OnBatch | None = None,
     on_file: OnFile | None = None,
@@ -149,15 +151,16 @@ def train(
         preset: `default`, `small`, or a `Recipe`.
         epochs: Times that every training image is seen, at most; None for that of the preset.
         seed: The same seed gives the same network.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
         on_epoch: Called after every epoch.
         on_batch: Called after every batch with the batches done and those of all epochs.
         on_file: Called while files are read.
         **reading: Settings of `Reading`, for files.
 
     Returns:
-        The network; its `record` says how it was trained and how good it is.
+        The network, on the CPU; its `record` says how it was trained and how good it is.
     """
-    recipe = find_recipe(preset, epochs)
+    recipe, device = find_recipe(preset, epochs), find_device(device)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise InputError(f"seed must be a whole number from 0 to {2**32 - 1}, but is {seed!r}.")
     whole = load(data, Reading(**reading))
@@ -165,7 +168,7 @@ def train(
     began = time.perf_counter()
     chosen = choose_classes(parts, classes, overlapping, whole.name)
     channels, *space = whole.shape
-    network = SegmentationNetwork(Architecture(channels, chosen, len(space), recipe.widths), seed)
+    network = SegmentationNetwork(Architecture(channels, chosen, len(space), recipe.widths), seed).to(device)
     history = fit(network, parts, recipe, seed, on_epoch, on_batch)
     network.record = {
         "data": whole.name,
@@ -190,4 +193,4 @@ def train(
             "python": platform.python_version(),
         },
     }
-    return network
+    return network.cpu()
