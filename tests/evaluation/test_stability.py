@@ -281,8 +281,8 @@ def test_the_command(promask):
     promask(*LEARN, "--members", 2)
     summary = json.loads(promask("stability", "a", "patients.npz", "--draws", 3, "--seed", 5, "--json"))
     held_out = json.loads(promask("evaluate", "a", "patients.npz", "--json"))
-    assert (summary["run"], summary["data"]["source"]) == ("a", "patients.npz")
-    assert summary["data"] == held_out["data"], "the same images"
+    assert (summary["run"], summary["data"]) == ("a", "patients.npz")
+    assert summary["read"] == held_out["data"], "the same images"
     assert (summary["part"], summary["images"], summary["draws"], summary["seed"]) == ("test", 1, 3, 5)
     assert summary["mode"]["psnr"] == held_out["psnr"]
     assert summary["agreement"]["members"] == 2

@@ -113,7 +113,8 @@ def stability(
     with ProgressDisplay() as display:
         callbacks = (display.on_measurement, display.on_file)
         result = measure_stability(run, data, part, draws, seed, convention, *callbacks, device, **reading)
-    summary = {"run": str(folder), **result.summary()}
+    measured = result.summary()
+    summary = {"run": str(folder), **measured, "data": measured["data"]["source"], "read": measured["data"]}
     save_figure(stability_figure(result), figure)
     save_text(numbers, json.dumps(summary, indent=1, allow_nan=False))
     if as_json:

@@ -1,7 +1,7 @@
 """What was understood of data: in one line for people, as fields for programs."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from promask.data.axes import CONTRAST, FRAME, IMAGE_DIRECTIONS, SUBJECT
@@ -48,14 +48,17 @@ class DataDescription:
     """Where coil sensitivities come from; None if none are used."""
     understood: str = ""
     """By what the roles of axes are known."""
-    counted: Mapping[str, int] = field(default_factory=dict)
-    """How many there are along each axis of samples, by its role."""
+    positions: str | None = None
+    """The direction along which slices are positions of a hybrid space; None if they are not."""
 
     def sentence(self) -> str:
         """Such as `kspace: 6 slices, 8 coils, readout kx (320, 2x oversampled), phase encoding ky (256)`."""
         noun = "volume" if len(self.shape) == 3 else "slice"
-        position = next((name for name in self.counted if name in IMAGE_DIRECTIONS), None)
-        what = f"{self.slices} positions along {position}" if position else count(self.slices, noun)
+        what = (
+            count(self.slices, noun)
+            if self.positions is None
+            else f"{self.slices} positions along {self.positions}"
+        )
         if self.subjects is not None and self.subjects > 1:
             what += f" of {count(self.subjects, 'subject')}"
         parts = [what]
@@ -99,31 +102,44 @@ class DataDescription:
         """Plain values."""
         return asdict(self)
 
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> "DataDescription":
+        """From the plain values of `to_json`; unknown ones are left out."""
+        known = {each.name: values[each.name] for each in fields(DataDescription) if each.name in values}
+        return DataDescription(**{name: _tuples(value) for name, value in known.items()})
 
-def describe_data(data: SampleSet, example: Sample, recon: Reconstruction | None = None) -> DataDescription:
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list | tuple) else value
+
+
+def describe_data(
+    samples: SampleSet, recon: Reconstruction | None = None, whole: SampleSet | None = None
+) -> DataDescription:
     """What was understood of a data set.
 
     Args:
-        data: The data set.
-        example: One of its samples, before coil sensitivities are estimated.
-        recon: The reconstruction that it is for, which may use coil sensitivities.
+        samples: Samples that are prepared.
+        recon: The reconstruction that they are for, which may use coil sensitivities.
+        whole: The data set that they are a part of, which is counted then.
 
     Returns:
         The description.
     """
-    base, _ = resolve_subset(data)
+    whole = samples if whole is None else whole
+    base, indices = resolve_subset(samples)
     source = base.data if isinstance(base, CalibratedSet) else base
-    reading, geometry = reading_of(data), data.geometry
+    reading, geometry, example = reading_of(samples), samples.geometry, source[indices[0]]
     counts: Mapping[str, int] = getattr(source, "counts", {})
-    channels, *space = data.shape
-    coils, holds_kspace = has_coils(data), getattr(source, "holds_kspace", False)
+    channels, *space = samples.shape
+    coils, holds_kspace = has_coils(samples), getattr(source, "holds_kspace", False)
     inner = {name: counts.get(name, 1) for name in (FRAME, CONTRAST)}
-    groups = len(set(data.groups))
+    groups = len(set(whole.groups))
     return DataDescription(
         holds="kspace" if holds_kspace else "image",
-        samples=len(data),
+        samples=len(whole),
         subjects=groups if groups > 1 or SUBJECT in counts else None,
-        slices=max(1, len(data) // (inner[FRAME] * inner[CONTRAST])),
+        slices=max(1, len(whole) // (inner[FRAME] * inner[CONTRAST])),
         frames=inner[FRAME],
         contrasts=inner[CONTRAST] if coils or channels == 1 else channels,
         coils=channels if coils else 1,
@@ -138,7 +154,7 @@ def describe_data(data: SampleSet, example: Sample, recon: Reconstruction | None
         voxel=geometry.voxel,
         sensitivities=_sensitivities(example, reading, recon) if coils else None,
         understood=getattr(source, "understood", ""),
-        counted=dict(counts),
+        positions=next((name for name in counts if name in IMAGE_DIRECTIONS), None),
     )
 
 

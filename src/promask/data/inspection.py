@@ -119,7 +119,7 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
     source = data if isinstance(data, str) else str(data) if isinstance(data, Path) else "the array"
     try:
         whole = load(data, reading)
-        sample = prepare(Subset(whole, [len(whole) // 2]))[0]
+        middle = prepare(Subset(whole, [len(whole) // 2]))
     except UncertainDataError as error:
         arrays = list_arrays(source)
         return Inspection(source, 1, arrays, question=str(error), choices=tuple(error.choices))
@@ -129,7 +129,7 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
     learned, part = choose_part(whole, None, default="train")
     base, _ = resolve_subset(whole)
     files = base.files if isinstance(base, FileSet) else ()
-    description = describe_data(whole, sample, Sense())
+    description, sample = describe_data(middle, Sense(), whole), middle[0]
     voxel, shape = whole.geometry.voxel, whole.shape[1:]
     return Inspection(
         source=whole.name,

@@ -207,7 +207,7 @@ def read_part(
     check_roles(whole)
     chosen, part = choose_part(whole, part, default)
     samples = prepare(chosen, on_file)
-    description = describe_data(whole, samples[0], recon)
+    description = describe_data(samples, recon, whole)
     samples = samples if recon is None else calibrate(samples, recon, on_file)
     if not isinstance(whole, Subset | CalibratedSet):
         logger.info(description.sentence())

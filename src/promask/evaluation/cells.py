@@ -18,6 +18,7 @@ import torch
 from promask.baselines import matching_pattern
 from promask.baselines.problem import BaselineProblem
 from promask.data.atomic import read_array, save_array, save_text
+from promask.data.description import describe_data
 from promask.data.device import CPU
 from promask.errors import InputError, count
 from promask.evaluation.conventions import METRICS, Measure, find_convention, overlap_metrics
@@ -407,7 +408,8 @@ def collect(
     groups = list(conditions.held_out.groups)
     subjects = groups if len(groups) == values else list(dict.fromkeys(groups))  # a volume each
     full_scores = Scores(FULL, 0, 1.0, [1.0], [], with_shares(of_full, of_full, measure)) if full else None
-    images = DataRecord.of(conditions.held_out, "all" if conditions.same_images else "test")
+    read = describe_data(conditions.held_out, conditions.recon)
+    images = DataRecord.of(conditions.held_out, "all" if conditions.same_images else "test", read)
     measured_on = _measured_on(values, conditions)
     return Comparison(images.source, measure, measured_on, subjects, scores, full_scores, images)
 

@@ -198,7 +198,7 @@ def evaluate(
     task = None if network is None else measurable(network, device)
     whole = load(data, Reading(**settings | dict(reading)))
     values = check_mask(values, whole)
-    _, chosen, part, _ = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
+    _, chosen, part, read = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     if task is not None:
         task.check(chosen, reconstructed_channels(chosen, recon))
     quality = rule.measure(
@@ -214,7 +214,7 @@ def evaluate(
         quality.ssim,
         quality.nmse,
         acceleration=achieved_acceleration(values, whole.geometry.extent),
-        data=DataRecord.of(chosen, part),
+        data=DataRecord.of(chosen, part, read),
         convention=convention,
         of=rule.of,
         segmented=None if task is None else _segmentation_scores(task, chosen, values, recon, device),

@@ -134,7 +134,7 @@ def learn(
         selected = select(problem, trained, prepared.validation, ensemble, about, config)
     finetuned, of_recon = selected.network is not None, isinstance(problem.recon, Network)
     record = RunRecord(
-        data=DataRecord.of(prepared.chosen, prepared.part, prepared.held_back),
+        data=DataRecord.of(prepared.chosen, prepared.part, prepared.description, prepared.held_back),
         preset=preset,
         reference=selected.reference,
         reconstruction=ReconstructionRecord(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from promask.data.description import DataDescription
 from promask.types import SampleSet
 
 METRICS = ("psnr", "ssim", "nmse", "dice", "iou")
@@ -23,12 +24,14 @@ class DataRecord:
     """How many subjects they are of."""
     shape: tuple[int, ...] = ()
     """(channel, *space)."""
+    read: DataDescription = field(default_factory=DataDescription)
+    """What was understood of the whole data set."""
 
     @staticmethod
-    def of(samples: SampleSet, part: str, validation: int = 0) -> "DataRecord":
+    def of(samples: SampleSet, part: str, read: DataDescription, validation: int = 0) -> "DataRecord":
         """What is to be known of the samples of a part."""
         subjects = len(set(samples.groups))
-        return DataRecord(samples.name, part, len(samples), validation, subjects, samples.shape)
+        return DataRecord(samples.name, part, len(samples), validation, subjects, samples.shape, read)
 
     def summary(self) -> dict[str, Any]:
         """Plain values, as commands print them with `--json`."""
@@ -40,6 +43,7 @@ class DataRecord:
             "subjects": self.groups,
             "channels": channels,
             "shape": space,
+            "read": self.read.to_json(),
         }
 
 
@@ -145,7 +149,7 @@ class Measured:
 class RunRecord:
     """What run.json says of a run beside its settings and its history."""
 
-    data: DataRecord = DataRecord()
+    data: DataRecord = field(default_factory=DataRecord)
     preset: str = "default"
     reference: str | None = None
     """The reference mask that was better than the learned one and took its place; `plain` in run.json."""
@@ -189,7 +193,7 @@ class RunRecord:
         }
         for name, kind in kinds.items():
             if known.get(name) is not None:
-                known[name] = kind(**{key: _tuple(value) for key, value in _known(kind, known[name]).items()})
+                known[name] = kind(**{key: _typed(key, value) for key, value in _known(kind, known[name]).items()})
         for name, parse in (("evaluation", Quality.from_json), ("compared", ReferenceComparison.from_json)):
             if known.get(name) is not None:
                 known[name] = parse(known[name])
@@ -233,5 +237,7 @@ def _known(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names}
 
 
-def _tuple(value: Any) -> Any:
+def _typed(name: str, value: Any) -> Any:
+    if name == "read":
+        return DataDescription.from_json(value)
     return tuple(value) if isinstance(value, list) else value
