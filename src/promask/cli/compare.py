@@ -36,6 +36,7 @@ def baseline(
         str | None, option("1d|2d|3d", "Number of undersampled directions.", "2d; for lines: 1d", options.PATTERNS)
     ] = None,
     axis: options.Axis = None,
+    allow_readout: options.AllowReadout = False,
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "its own")] = None,
     seed: Annotated[int, option("N", f"{options.SEED_HELP} mask.")] = 0,
     device: options.Device = "cpu",
@@ -52,20 +53,23 @@ def baseline(
     from promask.data.device import find_device
     from promask.data.reading import Reading
     from promask.data.sample_sets import choose_part
-    from promask.data.sources import load
+    from promask.data.sources import check_roles, load
     from promask.export import check_mask_file, write_mask
     from promask.export.mask_file import ExportedMask
-    from promask.sampling.pattern import Pattern
+    from promask.sampling.pattern import Pattern, scannable
 
     check_mask_file(out, to)
     there = find_device(device)
-    chosen = pattern or find_baseline(name).usual
-    data_set = load(data, Reading(**reading | ({"volumes": True} if chosen == "3d" else {})))
-    extent = data_set.geometry.extent
-    units = Pattern.named(chosen, data_set.shape[1:], axis, extent)
+    baseline = find_baseline(name)
+    data_set = load(data, Reading(**reading | ({"volumes": True} if pattern == "3d" else {})))
+    check_roles(data_set)
+    space, geometry = data_set.shape[1:], data_set.geometry
+    readout = geometry.readout is not None and not allow_readout
+    chosen = pattern or scannable(baseline.usual, baseline.free, len(space), readout)
+    units = Pattern.on(space, geometry, chosen, axis, allow_readout)
     learning, _ = choose_part(data_set, None, "train")
     mask = baseline_mask(name, learning, units, acceleration, seed, centre, device=there)
-    exported = ExportedMask.of_mask(mask, acceleration, extent, units.free)
+    exported = ExportedMask.of_pattern(mask, units, acceleration)
     written = write_mask(exported, out, to)
     output.print(f"{written}: {name} mask, {list(mask.shape)}, x{exported.achieved:.4g}")
 
@@ -103,6 +107,7 @@ def compare(
     convention: options.Convention = "paper",
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "the method's own")] = None,
     axis: options.Axis = None,
+    allow_readout: options.AllowReadout = False,
     jobs: Annotated[int | None, option("N", "Processes at a time.", "one per core, at most 4")] = None,
     scheduler: Annotated[
         str | None, option("ADDRESS", "A Dask cluster whose workers can read DATA, such as tcp://HOST:8786.")

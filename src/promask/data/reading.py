@@ -94,7 +94,7 @@ class Reading:
         for name, value in list(vars(self).items()):
             kind, allowed, wanted = self.CHECKS[name]
             value = _plain(value)
-            value = (value,) if name in ("size", "axis") and _whole(value) else value
+            value = (value,) if name in ("size", "axis") and (_whole(value) or isinstance(value, str)) else value
             value = " ".join(map(str, value)) if name == "axes" and isinstance(value, tuple) else value
             object.__setattr__(self, name, value)
             is_number_as_bool = isinstance(value, bool) and kind is not bool

@@ -63,13 +63,15 @@ class Conditions:
     """How images are reconstructed; methods that learn do so for it unless they name another one."""
     segmentation: Segmentation | None = None
     """The network, if masks are compared by its segmentations."""
-    axis: Sequence[int] | None = None
+    axis: Sequence[int | str] | None = None
     centre: int | None = None
     same_images: bool = False
     """Whether masks are measured on the images that they are learned from, as there is only one."""
     beside: Pattern | None = None
     """The pattern of a learned mask that methods take on as far as they can; None: their own."""
     device: torch.device = CPU
+    allow_readout: bool = False
+    """Whether masks may undersample the readout."""
 
     @property
     def measure(self) -> Measure:
@@ -89,7 +91,7 @@ class Conditions:
         """What is asked of a method."""
         data = self.learning
         pattern = None if self.beside is None else matching_pattern(method.name, self.beside)
-        pattern = pattern or method.pattern_on(data.shape[1:], self.axis, data.geometry.extent)
+        pattern = pattern or method.pattern_on(data, self.axis, self.allow_readout)
         task = make_loss(method.loss, self.segmentation)
         recon = self.recon if method.recon is None else make_reconstruction(method.recon)
         return BaselineProblem(pattern, acceleration, data, seed, self.centre, task, recon, self.device)

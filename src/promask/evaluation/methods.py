@@ -27,7 +27,7 @@ from promask.losses.segmentation import SEGMENTATION
 from promask.recon import RECONSTRUCTIONS
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.pattern import FREE_AXES, Pattern
+from promask.sampling.pattern import FREE_AXES, Pattern, scannable
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ class Method:
     """What the comparison is about: its default loss is not part of the label."""
     recon: str | None = None
     """The reconstruction that it learns for; None: that of the comparison."""
+    pattern_named: bool = field(default=False, compare=False)
+    """Whether the pattern was asked for; otherwise lines take its place where it would undersample a readout."""
 
     @staticmethod
     def parse(
@@ -132,7 +134,7 @@ class Method:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
         for variant in variants:
             if variant in FREE_AXES:
-                method = replace(method, pattern=variant)
+                method = replace(method, pattern=variant, pattern_named=True)
             elif variant in kind.losses and method.learns:
                 method = replace(method, loss=variant)
             elif variant in RECONSTRUCTIONS and method.learns_for_reconstructions:
@@ -238,6 +240,7 @@ class Method:
             recon=problem.recon,
             pattern=self.pattern,
             axis=problem.pattern.free,
+            allow_readout=True,  # what may be undersampled was decided with the pattern
             centre=problem.centre or 0,
             seed=problem.seed,
             part="all",
@@ -245,12 +248,16 @@ class Method:
         )
         return run.mask, run.record.reference
 
-    def pattern_on(
-        self, shape: Sequence[int], axis: Sequence[int] | None, extent: Sequence[tuple[int, int]]
-    ) -> Pattern:
+    def on(self, dimensions: int, readout: bool) -> "Method":
+        """The same for data with so many directions, one of which may be a readout."""
+        if self.pattern_named:
+            return self
+        return replace(self, pattern=scannable(self.pattern, self._possible_free, dimensions, readout))
+
+    def pattern_on(self, data: SampleSet, axis: Sequence[int | str] | None, allow_readout: bool) -> Pattern:
         """Its pattern on a k-space; `axis` chooses the undersampled directions of patterns that have as many."""
         chosen = axis if axis is not None and len(axis) == self.free else None
-        return Pattern.named(self.pattern, shape, chosen, extent)
+        return Pattern.on(data.shape[1:], data.geometry, self.pattern, chosen, allow_readout)
 
 
 FULL = "fully sampled"
@@ -276,6 +283,10 @@ class GivenMask:
     learns: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     learns_for_task: ClassVar[bool] = True
+
+    def on(self, dimensions: int, readout: bool) -> "GivenMask":
+        """The same: it fits the data, or it does not."""
+        return self
 
     @staticmethod
     def parse(text: str) -> "GivenMask":
@@ -371,23 +382,28 @@ def by_label(methods: Iterable[AnyMethod]) -> dict[str, AnyMethod]:
 
 
 def usual_methods(
-    loss: str | None, dimensions: int, task: str = RECONSTRUCTION, recon: Reconstruction = ZERO_FILLED
+    loss: str | None,
+    dimensions: int,
+    readout: bool,
+    task: str = RECONSTRUCTION,
+    recon: Reconstruction = ZERO_FILLED,
 ) -> list[ComparedMethod]:
     """What is compared without a choice: methods that fit k-space of so many axes, if they are installed."""
     usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else find_task(task).default_methods
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
     chosen: list[ComparedMethod] = []
-    for method in (Method.parse(text, loss, task, recon.name) for text in usual):
+    for text in usual:
+        method = Method.parse(text, loss, task, recon.name).on(dimensions, readout)
         baseline = BASELINES.get(method.name)
-        if method.free > dimensions:
+        if method.free > dimensions - readout:
             continue
         if baseline is not None and not baseline.available:
             extra = f"which needs {baseline.needs}: pip install 'promask[{method.name}]'"
             warnings.warn(f"Left out: {method.name}, {extra}.", InputWarning, stacklevel=2)
             continue
         chosen.append(method)
-    return chosen
+    return list(by_label(chosen).values())
 
 
 def default_pattern(name: str) -> str:

@@ -46,7 +46,7 @@ from promask.learning.run import Run
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
-from promask.sampling.pattern import FREE_AXES, Pattern
+from promask.sampling.pattern import FREE_AXES, Pattern, scannable
 from promask.types import AnyArray, Mask, SampleSet
 
 if TYPE_CHECKING:
@@ -176,7 +176,9 @@ def _pattern(word: str, data: SampleSet, beside: Run | None) -> Pattern:
             return Pattern.named(asked, shape, axes, extent)
         if fitting := matching_pattern(name, own):
             return fitting
-    return Pattern.named(asked or BASELINES[name].usual, shape, None, extent)
+    baseline, geometry = BASELINES[name], data.geometry
+    usual = scannable(baseline.usual, baseline.free, len(shape), geometry.readout is not None)
+    return Pattern.on(shape, geometry, asked or usual)
 
 
 def _acceleration(sources: Sequence[MaskSource]) -> float:

@@ -271,8 +271,9 @@ class Settings(ReadingSettings, total=False):
     annealing: str
     patience: int
     learning_rate: float
-    pattern: str
-    axis: int | Sequence[int] | None
+    pattern: str | None
+    axis: int | str | Sequence[int | str] | None
+    allow_readout: bool
     finetune: bool
     network_rate: float
     iterations: int | None

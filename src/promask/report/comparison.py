@@ -56,12 +56,13 @@ class OpenConditions:
 
     data: Any
     reading: Reading
-    axis: tuple[int, ...] | None
+    axis: tuple[int | str, ...] | None
     centre: int | None
     convention: str
     network: NetworkLike | None = None
     recon: Reconstruction = ZERO_FILLED
     device: str | torch.device = CPU
+    allow_readout: bool = False
 
     def with_absolute_paths(self) -> "OpenConditions":
         """The same for a process in another folder, or on another machine that has the same disk."""
@@ -91,6 +92,7 @@ class OpenConditions:
             self.centre,
             same_images=learning.part == "all",
             device=device,
+            allow_readout=self.allow_readout,
         )
 
 
@@ -110,7 +112,8 @@ def compare(
     convention: str = "paper",
     loss: str | None = None,
     centre: int | None = None,
-    axis: Sequence[int] | None = None,
+    axis: Sequence[int | str] | None = None,
+    allow_readout: bool = False,
     jobs: int | None = None,
     scheduler: str | None = None,
     device: str | torch.device = "cpu",
@@ -141,7 +144,8 @@ def compare(
         convention: How image quality is measured: `paper` or `fastmri`.
         loss: What methods that learn minimise. None: `mse`, or the loss of the segmentation.
         centre: Width of the calibration region that every mask acquires. None: that of the method.
-        axis: The undersampled directions of methods that have as many.
+        axis: The undersampled directions of methods that have as many, as numbers or names such as `ky`.
+        allow_readout: Whether masks may undersample the readout, where it is known.
         jobs: Parallel processes; None: 1. If several, a script must call this below
             `if __name__ == "__main__":`.
         scheduler: The address of a Dask cluster, such as `tcp://HOST:8786`, whose workers make the masks instead,
@@ -168,9 +172,12 @@ def compare(
     chosen = parse_methods(methods or (), loss, task, by)
     settings: dict[str, Any] = {"volumes": any(method.for_volumes for method in chosen), **reading}
     free = None if axis is None else tuple(axis)
-    open_conditions = OpenConditions(data, Reading(**settings), free, centre, convention, network, by, device)
+    by_settings = (free, centre, convention, network, by, device, allow_readout)
+    open_conditions = OpenConditions(data, Reading(**settings), *by_settings)
     conditions = open_conditions(on_file)
-    chosen = chosen or usual_methods(loss, len(conditions.learning.shape) - 1, task, by)
+    whole = conditions.learning
+    about = (len(whole.shape) - 1, whole.geometry.readout is not None and not allow_readout)
+    chosen = [method.on(*about) for method in chosen] or usual_methods(loss, *about, task, by)
     if learned_seeds is None:
         learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
     cells = all_cells(chosen, accelerations, seeds, learned_seeds, conditions)

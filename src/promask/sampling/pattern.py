@@ -345,6 +345,26 @@ class Pattern:
         return values.reshape([-1 if p == position else 1 for p in range(len(self.free))])
 
 
+def scannable(usual: str, possible: Sequence[int], dimensions: int, readout: bool) -> str:
+    """The name of a pattern of which a scanner can play every mask: the usual one, or one of fewer directions.
+
+    >>> scannable("2d", (1, 2, 3), dimensions=2, readout=True), scannable("2d", (2,), dimensions=2, readout=True)
+    ('1d', '2d')
+
+    Args:
+        usual: The pattern if there is no readout.
+        possible: How many directions it may undersample.
+        dimensions: How many directions k-space has.
+        readout: Whether one of them is a readout, which is not undersampled.
+
+    Returns:
+        `1d`, `2d` or `3d`; the usual one if there is none that fits.
+    """
+    most = dimensions - readout
+    fitting = [free for free in possible if free <= most]
+    return usual if FREE_AXES[usual] <= most or not fitting else f"{max(fitting)}d"
+
+
 def _axis_number(axis: int | str, geometry: Geometry, dimensions: int) -> int:
     """The number of an axis that is given by its number or its direction; `y` is short for `ky`."""
     if isinstance(axis, int):
