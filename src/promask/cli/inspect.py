@@ -11,7 +11,7 @@ from promask.cli import options
 from promask.cli.options import option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.terminal import output, print_json
-from promask.errors import InputError, count
+from promask.errors import InputError
 
 if TYPE_CHECKING:
     from promask.data.inspection import Inspection
@@ -55,7 +55,7 @@ def inspect(
 
 def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> None:
     table = RichTable(box=None, show_header=False, pad_edge=False)
-    for name, text in facts(found):
+    for name, text in found.facts():
         table.add_row(name, text)
     output.print(table)
     if found.problem is not None:
@@ -67,47 +67,6 @@ def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> No
         output.print(f"  {command}")
     if out is not None and found.description is not None:
         output.print(f"Written: {out}")
-
-
-def facts(found: "Inspection") -> Iterator[tuple[str, str]]:
-    """What was found, line by line."""
-    several = f", and {count(found.files - 1, 'more file')}" if found.files > 1 else ""
-    for place, array in enumerate(found.arrays):
-        yield "" if place else f"arrays{several}", f"{array.name}  {array.dtype}  {list(array.shape)}"
-    if not found.arrays and found.files:
-        yield "files", str(found.files)
-    data, measured = found.description, found.measured
-    if data is None:
-        return
-    kind, _, words = data.sentence().partition(": ")
-    yield kind, words
-    yield "roles of axes", f"known by {data.understood.replace('`axes`', '--axes')}"
-    if found.field_of_view:
-        yield "field of view", " x ".join(f"{size:.4g}" for size in found.field_of_view) + " mm"
-    subjects = "not told" if data.subjects is None else str(data.subjects)
-    yield "subjects", f"{subjects}; {count(found.learning, 'sample')} to learn from, {found.held_out} held out"
-    if measured is not None:
-        yield "sampling", _sampling(found)
-        where = "in the middle" if measured.centred else f"NOT in the middle of {list(data.shape)}"
-        yield "centre", f"largest value at {list(measured.peak)}, {where}"
-        if measured.noise is not None:
-            yield "noise", f"at most {measured.noise:.2g} of the largest magnitude, from the corners of k-space"
-
-
-def _sampling(found: "Inspection") -> str:
-    data, measured = found.description, found.measured
-    assert data is not None
-    assert measured is not None
-    ends = [
-        f"{b - a} of {n} along {name}"
-        for name, (a, b), n in zip(data.axes or data.shape, measured.extent, data.shape, strict=True)
-        if b - a < n
-    ]
-    padding = f"zeros outside of {', '.join(ends)}; " if ends else ""
-    if measured.fully_sampled:
-        corners = f", {measured.zeros:.0%} zeros" if measured.zeros > 0.01 else ""
-        return f"{padding}fully sampled{corners}"
-    return f"{padding}UNDERSAMPLED: {measured.zeros:.0%} of the samples are zero; masks need full k-space"
 
 
 def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str]:

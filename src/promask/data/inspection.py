@@ -1,7 +1,7 @@
 """A look at data before anything is learned from them: what they hold, how sure that is, and what is uncertain."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, resolve_subset
 from promask.data.sources import load
-from promask.errors import Choice, InputError, UncertainDataError
+from promask.errors import Choice, InputError, UncertainDataError, count
 from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.zero_filled import Sense
 from promask.types import Sample
@@ -58,6 +58,25 @@ class Measurement:
     def fully_sampled(self) -> bool:
         """Whether there are few zeros between the ends."""
         return self.zeros < SPARSE
+
+    def sampling(self, data: DataDescription) -> str:
+        """Whether k-space was fully sampled, and what of it is zero, in words.
+
+        Args:
+            data: What the axes are.
+
+        Returns:
+            A phrase.
+        """
+        names = data.axes or [f"axis {axis}" for axis in range(len(data.shape))]
+        ends = [
+            f"{b - a} of {n} along {name}"
+            for name, (a, b), n in zip(names, self.extent, data.shape, strict=True)
+            if b - a < n
+        ]
+        padding = f"zeros outside of {', '.join(ends)}; " if ends else ""
+        zeros = f", {self.zeros:.0%} zeros" if self.zeros > 0.01 else ""
+        return f"{padding}fully sampled{zeros}" if self.fully_sampled else f"{padding}UNDERSAMPLED{zeros}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +119,37 @@ class Inspection:
         if self.measured is not None:
             plain["measured"]["fully_sampled"] = self.measured.fully_sampled
         return plain
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """What was found, line by line: a heading, and what is to be said.
+
+        Yields:
+            Pairs of texts.
+        """
+        several = f", and {count(self.files - 1, 'more file')}" if self.files > 1 else ""
+        for place, array in enumerate(self.arrays):
+            yield "" if place else f"arrays{several}", f"{array.name}  {array.dtype}  {list(array.shape)}"
+        if not self.arrays and self.files:
+            yield "files", str(self.files)
+        if self.description is None:
+            return
+        data, measured = self.description, self.measured
+        kind, _, words = data.sentence().partition(": ")
+        yield kind, words
+        yield "roles of axes", f"known by {data.understood.replace('`', '')}"
+        if self.field_of_view:
+            yield "field of view", " x ".join(f"{size:.4g}" for size in self.field_of_view) + " mm"
+        subjects = "not told" if data.subjects is None else str(data.subjects)
+        yield "subjects", f"{subjects}; {count(self.learning, 'sample')} to learn from, {self.held_out} held out"
+        if measured is not None:
+            yield "sampling", measured.sampling(data)
+            where = "in the middle" if measured.centred else f"NOT in the middle of {list(data.shape)}"
+            yield "centre", f"largest value at {list(measured.peak)}, {where}"
+            if measured.noise is not None:
+                yield (
+                    "noise",
+                    f"at most {measured.noise:.2g} of the largest magnitude, from the corners of k-space",
+                )
 
 
 def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
