@@ -236,14 +236,13 @@ def measure_kspace(image: torch.Tensor) -> Measurement:
 def _noise(kspace: Array, extent: Sequence[tuple[int, int]], largest: float) -> float | None:
     """From the median magnitude in the corners: that of complex noise is sqrt(2 ln 2) standard deviations."""
     ends = [(slice(a, a + max(1, (b - a) // CORNER)), slice(b - max(1, (b - a) // CORNER), b)) for a, b in extent]
-    corners = [
-        np.abs(kspace[(slice(None), *(end[bit >> axis & 1] for axis, end in enumerate(ends)))]).reshape(-1)
-        for bit in range(2 ** len(ends))
-    ]
-    values = [corner[corner > 0] for corner in corners]
-    medians = [
-        float(np.median(corner))
-        for corner, all_ in zip(values, corners, strict=True)
-        if len(corner) > len(all_) / 2
-    ]
-    return min(medians) / math.sqrt(2 * math.log(2)) / largest if medians and largest else None
+    values = np.concatenate(
+        [
+            np.abs(kspace[(slice(None), *(end[bit >> axis & 1] for axis, end in enumerate(ends)))]).reshape(-1)
+            for bit in range(2 ** len(ends))
+        ]
+    )
+    known = values[values > 0]  # corners outside of an ellipse are not measured
+    if len(known) < len(values) / 2 or not largest:
+        return None
+    return float(np.median(known)) / math.sqrt(2 * math.log(2)) / largest
