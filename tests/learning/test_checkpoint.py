@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from networks import FEW, GRADIENTS
 
 from helpers import smooth_images
+from promask.data.arrays import from_images
 from promask.errors import InputError, InputWarning
 from promask.learning import checkpoint
 from promask.learning.api import learn
@@ -26,7 +27,7 @@ from promask.learning.checkpoint import (
     unpacked,
 )
 
-IMAGES = smooth_images(count=6, channels=1, size=(12, 10))[:, 0].to(torch.complex64)
+IMAGES = from_images(smooth_images(count=6, channels=1, size=(12, 10))[:, 0].to(torch.complex64))
 STATE = {
     "step": 3,
     "name": "x",
