@@ -12,7 +12,7 @@ class DataRecord:
     """The data that a mask was learned from."""
 
     source: str = ""
-    """As it was given: a name, a file, a folder."""
+    """As it was given: a name, a file, a folder or a glob, or several, joined as in a shell."""
     part: str = "all"
     images: int = 0
     """How many were learned from, those for validation included."""

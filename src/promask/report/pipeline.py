@@ -24,7 +24,7 @@ from promask.types import SampleSet
 
 
 def learn_and_report(
-    data: str,
+    data: Any,
     out: Path,
     preset: str = "default",
     on_step: OnStep | None = None,
