@@ -45,7 +45,7 @@ def test_what_is_known_of_a_mask():
         "acceleration_asked": 2.5,
         "acceleration_achieved": 3.0,
         "shape": [10, 13],
-        "axes": "axis 0: H (rows, readout), axis 1: W (columns, phase encoding)",
+        "axes": "axis 0: H (rows, fully sampled), axis 1: W (columns, undersampled)",
         "free_axes": [1],
         "extent": [[0, 10], [2, 11]],
         "centring": "DC at index n // 2 of every axis",

@@ -91,7 +91,7 @@ def test_the_paper_preset_is_section_4():
         "mse",
     )
     assert (config.exploration * 2500, config.exploitation * 2500) == (250, 250)
-    assert (config.init, config.pattern, config.patience, config.centre) == ("uniform", "2d", 0, 0)
+    assert (config.init, config.pattern, config.patience, config.centre) == ("uniform", None, 0, 0)
 
 
 # The gradient

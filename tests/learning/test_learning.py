@@ -370,11 +370,13 @@ def test_few_lines(width, acceleration):
 
 def test_the_record_tells_how_data_were_read():
     images = smooth_images(4, dtype=torch.complex64)
-    run = learn(load(images, Reading(kspace="emulated", size=(8, 8), slices=(0, 3))), 4, steps=2)
+    read = Reading(kspace="emulated", size=(8, 8), slices=(0, 3), axes="slice coil y x")
+    run = learn(load(images, read), 4, steps=2)
     assert (run.config.kspace, run.config.size, run.config.slices) == ("emulated", (8, 8), (0, 3))
+    assert run.config.axes == "slice coil y x"
     kspace = to_kspace(images, (-2, -1))[:, 0]
-    again = learn(kspace, 4, steps=2, holds="kspace")
-    assert torch.equal(again.mask, learn(to_image(kspace, (-2, -1)), 4, steps=2).mask)
+    again = learn(kspace, 4, steps=2, axes="slice ky kx", readout="none")
+    assert torch.equal(again.mask, learn(to_image(kspace, (-2, -1)), 4, steps=2, axes="slice y x").mask)
     learn(from_images(images.conj()), 4, steps=2)
 
 

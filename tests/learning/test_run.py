@@ -24,9 +24,8 @@ def edit(folder, before, after):
 
 @pytest.fixture(scope="module")
 def run():
-    return learn(
-        smooth_images(3, dtype=torch.complex64), 4.5, steps=12, members=2, seed=7, pattern="1d", axis=(0,)
-    )
+    images = from_images(smooth_images(3, dtype=torch.complex64))
+    return learn(images, 4.5, steps=12, members=2, seed=7, pattern="1d", axis=(0,))
 
 
 def test_the_folder_is_the_contract(run, tmp_path):

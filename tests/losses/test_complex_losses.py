@@ -158,7 +158,7 @@ def test_targets_have_a_phase_if_it_is_asked_for(loss, phase):
     ],
 )
 def test_masks_are_learned_for_them(loss, settings):
-    images = smooth_images(3, 1, (16, 12), dtype=torch.complex64)
+    images = smooth_images(3, 3 if "recon" in settings else 1, (16, 12), dtype=torch.complex64)
     run = learn(from_images(images), 4, loss=loss, steps=4, batch_size=3, **settings)
     assert run.config.loss == loss
     assert int(run.mask.sum()) == 48

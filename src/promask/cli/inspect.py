@@ -71,7 +71,9 @@ def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> No
 
 def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str]:
     """The commands that make sense now: to settle what is uncertain, or to learn."""
-    source = shlex.quote(found.source)
+    from promask.data.sources import source_words
+
+    source = shlex.join(source_words(found.source))
     words = " ".join(f"{name} {value}".rstrip() for name, value in given.items())
     base = f"{source} {words}".rstrip()
     if found.problem is not None:

@@ -157,8 +157,8 @@ def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
 
 DATA_HELP = (
     "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
-    ".nii, .nii.gz, .cfl, .mrd, .dat, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, "
-    "fastmri+:ROOT."
+    ".nii, .nii.gz, .cfl, .mrd, .dat, .dcm; a folder of files, or a glob in quotes; several of these; or acdc:ROOT, "
+    "brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
 )
 ACCELERATION_HELP = "Acceleration factor, at least 1"
 CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in the number of samples."
@@ -167,7 +167,7 @@ RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}."
 FORMAT_HELP = f"File format: {', '.join(FORMATS)}."
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, autocompletion=complete_data)
+    list[str], typer.Argument(metavar="DATA...", help=DATA_HELP, show_default=False, autocompletion=complete_data)
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 Axis = Annotated[
@@ -292,12 +292,16 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 MULTIPLE: Mapping[tuple[str, str], str] = {
     ("", "--size"): r"\d+",
     ("", "--shape"): r"\d+",
+    ("report", "--data"): r"[^-].*",
+    ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
     ("compare", "--methods"): r"[^-].*",
     ("report", "--beside"): r"(?!-).*=.*",
     ("segment", "--classes"): r"[^-].*",
 }
 """Options of all commands or of one that take several values, and the pattern of a value."""
+OF_FILES = ("--data",)
+"""Those of them whose values may have commas in them."""
 
 
 def repeat_options(arguments: list[str]) -> list[str]:
@@ -317,7 +321,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
     result: list[str] = []
     option, waiting = "", False
     for word in itertools.chain.from_iterable(words):
-        values = word.split(",")
+        values = [word] if option in OF_FILES else word.split(",")
         if option and all(re.fullmatch(multiple[option], value) for value in values):
             result += itertools.chain.from_iterable((option, value) for value in values)
             waiting = False

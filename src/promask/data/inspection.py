@@ -13,11 +13,10 @@ from promask.data.atomic import Array
 from promask.data.description import DataDescription, describe_data
 from promask.data.file_set import FileSet, prepare
 from promask.data.preprocess import SPARSE, find_extent, find_peak, share_of_zeros
-from promask.data.readers.bart import find_bart_file
 from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, resolve_subset
-from promask.data.sources import load
+from promask.data.sources import is_source, load, source_text, source_words
 from promask.errors import Choice, InputError, UncertainDataError, count
 from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.zero_filled import Sense
@@ -166,7 +165,7 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
         What was found. Where the data can be read in several ways, `choices` lists them; where they cannot be
         used, `problem` says why.
     """
-    source = data if isinstance(data, str) else str(data) if isinstance(data, Path) else "the array"
+    source = source_text(data) if is_source(data) else "the array"
     try:
         whole = load(data, reading)
         middle = prepare(Subset(whole, [len(whole) // 2]))
@@ -196,7 +195,7 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
 
 def list_arrays(source: str) -> list[ArrayEntry]:
     """The arrays of a file that holds arrays by name, as its users see their axes; none of other data."""
-    path = find_bart_file(source)
+    path = Path(source_words(source)[0])
     lister = ARRAY_LISTS.get(path.suffix.lower())
     if lister is None or not path.is_file():
         return []

@@ -73,8 +73,8 @@ def learn(
     (torch.Size([16, 16]), 64)
 
     Args:
-        data: An array or tensor of images, (N, *space) or (N, channel, *space); a torch Dataset; a file, a folder,
-            or a built-in name.
+        data: An array or tensor of images, (N, *space) or (N, channel, *space); a torch Dataset; a file, a folder
+            or a glob, or a list of these; a built-in name; or a data set of `promask.data.load`.
         acceleration: The acceleration factor, at least 1; or all settings, as `Config.preset("default",
             acceleration=8)` makes them.
         preset: `default`, or `paper` for section 4 of the paper.
