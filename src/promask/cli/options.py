@@ -157,8 +157,8 @@ def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
 
 DATA_HELP = (
     "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
-    ".nii, .nii.gz, .cfl, .mrd, .dat, .dcm; a folder of files, or a glob in quotes; several of these; or acdc:ROOT, "
-    "brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
+    ".nii, .nii.gz, .cfl, .mrd, .dat, .dcm; a folder of files, or a glob in quotes; several of these; or "
+    "acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
 )
 ACCELERATION_HELP = "Acceleration factor, at least 1"
 CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in the number of samples."
