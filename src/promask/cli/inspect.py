@@ -57,6 +57,8 @@ def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> No
     table = RichTable(box=None, show_header=False, pad_edge=False)
     for name, text in found.facts():
         table.add_row(name, text)
+    if not output.is_terminal:  # a file has no width
+        table.width = output.measure(table, options=output.options.update(width=1000)).maximum
     output.print(table)
     if found.problem is not None:
         return
