@@ -1,4 +1,4 @@
-"""DATA on the command line: several files and globs."""
+"""DATA on the command line: several files and globs, and --select."""
 
 import json
 from pathlib import Path
@@ -48,9 +48,26 @@ def test_several_files_and_globs(promask):
     promask("compare", *data, "--accel", 4, "--methods", "energy", "--out", "compared")
 
 
+def test_select(promask):
+    np.save("scans/a_T2w.npy", np.ones((2, 7, 9)))
+    assert "a_T2w.npy has samples of shape" in promask("learn", "scans", *FEW, "--out", "run", status=2)
+    promask("learn", "scans", "--select", "T1w", "[!a]*", *FEW, "--out", "run")
+    record = json.loads(Path("run/run.json").read_text())
+    assert record["config"]["select"] == ["T1w", "[!a]*"]
+    assert record["about"]["data"]["groups"] == 3  # and one is held out
+    promask("evaluate", "run", "scans")
+    nothing = promask("learn", "scans", *FEW, "--select", "bold", "--out", "x", status=2)
+    assert "--select bold fits none of the 6 files of scans: one of them is a_T1w.npy." in nothing
+    for name in ("T1w", "T2w"):
+        Path(f"scans/a_{name}.npy").rename(f"scans/sub-1_{name}.npy")
+    assert "scans mixes T1w (1 file) and T2w (1): choose one with --select, such as '*_T1w.npy'." in promask(
+        "learn", "scans", *FEW, "--out", "x", status=2
+    )
+
+
 def test_words_with_commas_stay_whole():
-    line = ["report", "run", "--data", "a,b.npy", "c.npy", "--part", "all"]
+    line = ["report", "run", "--data", "a,b.npy", "c.npy", "--select", "x,y*", "T1w", "--part", "all"]
     assert repeat_options(line) == [
         *("report", "run", "--data", "a,b.npy", "--data", "c.npy"),
-        *("--part", "all"),
+        *("--select", "x,y*", "--select", "T1w", "--part", "all"),
     ]

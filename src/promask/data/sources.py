@@ -128,14 +128,16 @@ def _from_words(words: Sequence[str], reading: Reading) -> SampleSet:
                 f"{word} cannot be read together with {other}: give one data set, or files, folders and globs."
             )
     if _is_built_in(text):
-        if reading.array or reading.holds or reading.plane:
-            raise InputError(f"{text} is built in: leave out `array`, `holds` and `plane`.")
+        if reading.array or reading.holds or reading.plane or reading.select:
+            raise InputError(f"{text} is built in: leave out `array`, `holds`, `plane` and `select`.")
         name, _, option = text.partition("+")
         return apply_reading(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
     collection, root = split_collection(text)
     if collection:
         if not Path(root).is_dir():
             raise InputError(f"{root} is not a folder: {collection}ROOT needs the folder of the data set.")
+        if reading.select:
+            raise InputError(f"{collection}ROOT has a layout of its own: leave out `select`.")
         headers = COLLECTIONS[collection.removesuffix(":")](Path(root), reading)
     else:
         for word in words:
@@ -159,7 +161,7 @@ def _check_there(word: str) -> None:
 def _check_same_reading(data: SampleSet, reading: Reading) -> None:
     """Refuse settings that would have no effect, because the data were loaded before."""
     loaded, default = reading_of(data), Reading()
-    for name in ("kspace", "array", "holds", "plane", "slices", "size", "skip_bad", *Reading.SCAN):
+    for name in ("kspace", "array", "holds", "plane", "slices", "size", "select", "skip_bad", *Reading.SCAN):
         wanted, used = getattr(reading, name), getattr(loaded, name)
         if wanted not in (getattr(default, name), used):
             raise InputError(
