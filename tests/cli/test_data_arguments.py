@@ -1,12 +1,14 @@
-"""DATA on the command line: several files and globs, and --select."""
+"""DATA on the command line: several files and globs, --select, and runs that lie among the data."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from reports import smooth_images
 
+from promask.cli.main import main
 from promask.cli.options import repeat_options
 
 FEW = ("--accel", 4, "--steps", 2)
@@ -46,6 +48,19 @@ def test_several_files_and_globs(promask):
     promask("figure", "film", "several", "--data", *on_two, "--out", "film")
     promask("baseline", "energy", *on_two, "scans/c*", "--accel", 4, "--out", "energy.npy")
     promask("compare", *data, "--accel", 4, "--methods", "energy", "--out", "compared")
+
+
+def test_a_run_among_its_data(promask, capsys):
+    """The second run reads neither the first nor what it has left itself."""
+    assert "Learned from 8 images of 4 subjects" in promask("learn", "scans", *FEW, "--out", "scans/one")
+    with pytest.raises(SystemExit):
+        main(["learn", "scans", "--accel", "4", "--steps", "2", "--out", "scans/two"])
+    captured = capsys.readouterr()
+    assert captured.err == "promask: Left out: scans/one is a run of promask and not data.\n"
+    assert "Learned from 8 images of 4 subjects" in captured.out
+    assert torch.equal(*(torch.from_numpy(np.load(f"scans/{run}/mask.npy")) for run in ("one", "two")))
+    refused = promask("learn", "scans/one", *FEW, "--out", "three", status=2)
+    assert "scans/one is a run of promask and holds no data" in refused
 
 
 def test_select(promask):

@@ -1,4 +1,4 @@
-"""Which files are data: lists and globs, `select`, and contrasts of BIDS."""
+"""Which files are data: lists and globs, `select`, contrasts of BIDS, and what promask itself has written."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import absolute_source, load, same_data, short_source, source_text, source_words
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.evaluation.evaluate import evaluate
 from promask.learning.config import Config
 
@@ -242,3 +242,25 @@ def test_the_cache_does_not_depend_on_what_was_selected(bids, monkeypatch):
     prepare(load(bids, Reading(select="T1w")))
     monkeypatch.setattr("promask.data.file_set._write", None)
     prepare(load(bids, Reading(select=["T1w", "ses-01"])))
+
+
+# What promask has written
+
+
+def test_runs_are_not_data(scans):
+    learn("a_1.npy", 4, steps=2).save("more/run")
+    with pytest.warns(InputWarning, match="Left out: more/run is a run of promask and not data"):
+        assert numbers(load("more")) == [3]
+    learn("a_1.npy", 4, steps=2).save("run")
+    put(scans / "compared" / "compare.json", b"{}")
+    write_all(scans / "compared", ["cells/energy/mask.npy"])
+    everything = ["."], "**/*.npy", [*map(str, sorted(scans.rglob("*.npy")))]
+    for data in everything:
+        with pytest.warns(InputWarning, match="not data, and 2 more like it") as said:
+            assert numbers(load(data)) == [0, 1, 2, 3]
+        assert len(said) == 1
+    write_all(scans / "other", ["run.json", "probabilities.npy"])  # no mask: not a run
+    assert len(load("other")) == len(IMAGE)
+    for data in ("run", "run/*.npy", "run/mask.npy", ["run", "compared"]):
+        assert "run is a run of promask and holds no data: give images or k-space." in refusal(data)
+    assert "compared is a comparison of promask and holds no data" in refusal("compared")

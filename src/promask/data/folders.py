@@ -81,9 +81,9 @@ def expand(word: str) -> list[Path]:
 def read_files(words: Sequence[str], reading: Reading, readers: Mapping[str, FileReader]) -> list[ReadHeader]:
     """The headers of all files that words name: files, the content of folders, and whatever globs match.
 
-    Files of labels belong to those of images.
+    Files of labels belong to those of images, and what promask has written is left out.
     """
-    files = _list_files(words, readers)
+    files = _leave_out_results(_list_files(words, readers))
     if len(words) > 1 or not find_bart_file(words[0]).is_file():  # a single file is read whatever its name is
         files = [file for file in files if not _holds_labels(file.place)]
     if not files:
@@ -170,6 +170,33 @@ def _files(root: Path) -> Iterator[Path]:
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         paths = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
         yield from (path for path in paths if path.is_file())
+
+
+def _leave_out_results(files: Sequence[FoundFile]) -> list[FoundFile]:
+    """The files that do not lie in a run or a comparison of promask; a warning names the first of these."""
+    kind_of = functools.cache(_kind_of_result)
+    results: dict[Path, str] = {}
+    kept = []
+    for file in files:
+        result = next((folder for folder in reversed(file.path.parents) if kind_of(folder)), None)
+        if result is None:
+            kept.append(file)
+        else:
+            results[result] = kind_of(result)
+    if results:
+        folder, kind = next(iter(results.items()))
+        if not kept:
+            raise InputError(f"{folder} is a {kind} of promask and holds no data: give images or k-space.")
+        more = f", and {len(results) - 1} more like it" if len(results) > 1 else ""
+        warnings.warn(f"Left out: {folder} is a {kind} of promask and not data{more}.", InputWarning, stacklevel=2)
+    return kept
+
+
+def _kind_of_result(folder: Path) -> str:
+    """What promask has written to a folder; nothing if these are not its files."""
+    if (folder / "run.json").is_file() and (folder / "mask.npy").is_file():
+        return "run"
+    return "comparison" if (folder / "compare.json").is_file() else ""
 
 
 def _holds_labels(place: Path) -> bool:

@@ -117,7 +117,7 @@ def compare(
     What was finished before in the folder `out` is not computed again.
 
     Args:
-        data: A name, a file, a folder, an array (N, *space), a torch `Dataset` or a data set of `promask.data`.
+        data: As for `learn`: a name, files, folders, globs, an array (N, *space), a torch `Dataset`, ...
         accelerations: One or several acceleration factors.
         methods: Names with variants, such as `promask`, `promask:1d` or `igs:2d:ssim`. None: the usual ones.
         out: The folder for tables, masks and figures.
@@ -166,7 +166,6 @@ def compare(
         learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
     cells = all_cells(chosen, accelerations, seeds, learned_seeds)
     _check_cells(cells, conditions)
-    check_folder(folder, data)
     full = conditions.quality(None)
     with locked(folder, conditions):
         store = CellStore(folder)
@@ -236,13 +235,6 @@ def _write(comparison: Comparison, cells: Sequence[Cell], store: CellStore, cond
     if task is not None:
         figure = contour_grid(masks, task, data, index, conditions.recon)
         save_figure(figure, folder / "figures" / "contours.png")
-
-
-def check_folder(folder: Path, data: Any) -> None:
-    """Refuse a folder among the data, where masks would be taken for data."""
-    place = Path(data.rpartition(":")[2]) if isinstance(data, str) else None
-    if place is not None and place.is_dir() and folder.resolve().is_relative_to(place.resolve()):
-        raise InputError(f"{folder} lies among the data: choose a folder elsewhere for the result.")
 
 
 @contextmanager
