@@ -1,4 +1,4 @@
-"""Which files are data: lists and globs."""
+"""Which files are data: lists and globs, `select`, contrasts of BIDS, and what promask itself has written."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,9 @@ from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import absolute_source, load, same_data, short_source, source_text, source_words
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.evaluation.evaluate import evaluate
+from promask.learning.config import Config
 
 
 @pytest.fixture
@@ -140,3 +141,126 @@ def test_a_run_finds_its_files_again(scans):
     )
     assert known.part == "test"
     assert known.psnr == as_given.psnr == in_other_words.psnr
+
+
+# select
+
+BIDS = [
+    f"sub-0{subject}/{place}"
+    for subject in (1, 2)
+    for place in (
+        f"anat/sub-0{subject}_ses-01_T1w.npy",
+        f"anat/sub-0{subject}_ses-02_acq-highres_T1w.npy",
+        f"anat/sub-0{subject}_ses-01_T2w.npy",
+        f"func/sub-0{subject}_ses-01_task-rest_bold.npy",
+    )
+]
+
+
+@pytest.fixture
+def bids(tmp_path):
+    write_all(tmp_path / "bids", BIDS)
+    put(tmp_path / "bids" / "sub-01" / "anat" / "sub-01_ses-01_T1w.json", b"{}")
+    put(tmp_path / "bids" / "participants.tsv", b"")
+    return tmp_path / "bids"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("T1w", [0, 1, 4, 5]),
+        (["T1w", "ses-01"], [0, 4]),
+        ("acq-highres", [1, 5]),
+        (["*_T2w.npy"], [2, 6]),
+        (("sub-01/anat/*", "T1w"), [0, 1]),
+        (["sub-0[2-9]*", "task-rest"], [7]),
+        ("?ub-01_ses-01_T1w.npy", [0]),
+    ],
+    ids=str,
+)
+def test_select(bids, words, found):
+    assert numbers(load(bids, Reading(select=words))) == found
+
+
+def test_contrasts_are_not_mixed(bids):
+    assert refusal(bids) == (
+        f"{bids} mixes T1w (4 files), T2w (2) and bold (2): choose one with `select`, such as '*_T1w.npy'."
+    )
+    assert "mixes T1w (2 files), T2w (2) and bold (2)" in refusal(f"{bids}/**/*ses-01*.npy")
+    assert "mixes T1w (2 files), T2w (2) and bold (2)" in refusal(bids, select="ses-01")
+    assert "mixes T1w (2 files) and T2w (1)" in refusal([bids / "sub-01" / "anat", bids / "sub-02" / BIDS[4][7:]])
+    on_purpose = [f"{bids}/**/*_T1w.npy", f"{bids}/**/*_T2w.npy"]
+    assert len(load(on_purpose)) == 6 * len(IMAGE)
+
+
+def test_names_that_are_not_of_bids_are_not_judged(tmp_path):
+    names = [
+        *(f"sub-{name}.npy" for name in ("1_1", "1_slice2", "2_slice10", "3_ses-1")),
+        "a_T1w.npy",
+        "b_T2w.npy",
+    ]
+    write_all(tmp_path, names)
+    assert len(load(tmp_path)) == len(names) * len(IMAGE)
+    for place, pixels in enumerate(SERIES):
+        write_dicom(tmp_path / "dicom" / f"sub-1_{'abcdef'[place]}.dcm", pixels, place)
+    assert len(load(tmp_path / "dicom")) == len(SERIES)
+
+
+def test_nothing_is_selected(bids, scans):
+    present = "there are T1w (4 files), T2w (2) and bold (2)."
+    assert refusal(bids, select=["T1w", "ses-03"]) == (
+        f"`select` T1w ses-03 fits none of the 8 files of {bids}: {present}"
+    )
+    assert "fits none of the 2 files of a_1.npy and 1 more: one of them is a_1.npy." in refusal(
+        ["a_1.npy", "b_1.npy"], select="*.mat"
+    )
+    assert "leave out `array`, `holds`, `plane` and `select`" in refusal("brain", select="T1w")
+    assert "acdc:ROOT has a layout of its own" in refusal("acdc:more", select="T1w")
+
+
+@pytest.mark.parametrize("value", [(), [""], 3, ["T1w", 3], True])
+def test_words_that_cannot_be_selected(value):
+    with pytest.raises(InputError, match="`select` must be parts of file names, such as T1w"):
+        Reading(select=value)
+
+
+def test_what_was_selected_is_remembered(bids, tmp_path):
+    run = learn(bids, 4, steps=2, select="T1w", size=(8, 8))
+    assert run.record.data.images == 2 * len(IMAGE)
+    run = Run.load(run.save(tmp_path / "run"))
+    assert run.config.select == ("T1w",)
+    assert Config.from_dict(run.config.to_dict()) == run.config
+    assert len(evaluate(run, bids).psnr) == 2 * len(IMAGE)  # of the other subject
+    assert len(evaluate(run, bids, select=["T2w"]).psnr) == len(IMAGE)
+    assert len(evaluate(run, bids / "sub-02", select="bold").psnr) == len(IMAGE)
+    data = load(bids, Reading(select="T1w"))
+    with pytest.raises(InputError, match="was loaded with `select`"):
+        load(data, Reading(select="T2w"))
+
+
+def test_the_cache_does_not_depend_on_what_was_selected(bids, monkeypatch):
+    prepare(load(bids, Reading(select="T1w")))
+    monkeypatch.setattr("promask.data.file_set._write", None)
+    prepare(load(bids, Reading(select=["T1w", "ses-01"])))
+
+
+# What promask has written
+
+
+def test_runs_are_not_data(scans):
+    learn("a_1.npy", 4, steps=2).save("more/run")
+    with pytest.warns(InputWarning, match="Left out: more/run is a run of promask and not data"):
+        assert numbers(load("more")) == [3]
+    learn("a_1.npy", 4, steps=2).save("run")
+    put(scans / "compared" / "compare.json", b"{}")
+    write_all(scans / "compared", ["cells/energy/mask.npy"])
+    everything = ["."], "**/*.npy", [*map(str, sorted(scans.rglob("*.npy")))]
+    for data in everything:
+        with pytest.warns(InputWarning, match="not data, and 2 more like it") as said:
+            assert numbers(load(data)) == [0, 1, 2, 3]
+        assert len(said) == 1
+    write_all(scans / "other", ["run.json", "probabilities.npy"])  # no mask: not a run
+    assert len(load("other")) == len(IMAGE)
+    for data in ("run", "run/*.npy", "run/mask.npy", ["run", "compared"]):
+        assert "run is a run of promask and holds no data: give images or k-space." in refusal(data)
+    assert "compared is a comparison of promask and holds no data" in refusal("compared")

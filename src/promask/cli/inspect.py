@@ -59,7 +59,8 @@ def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> No
         table.add_row(name, text)
     if not output.is_terminal:  # a file has no width
         table.width = output.measure(table, options=output.options.update(width=1000)).maximum
-    output.print(table)
+    if table.rows:
+        output.print(table)
     if found.problem is not None:
         return
     output.print(

@@ -218,6 +218,7 @@ EACH_FRAME_HELP = "Each frame of a series is an image of its own; all share one 
 PHASE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
 VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d."
 PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
+SELECT_HELP = "Read files of these parts in their names, T1w ses-01, or that fit a glob, '*_T1w.nii.gz'."
 NOISE_HELP = "Noise added to k-space, as a share of its largest magnitude."
 READING: Mapping[str, Any] = {
     "volumes": _reading(bool, "", VOLUMES_HELP, name="--volumes"),
@@ -232,6 +233,7 @@ READING: Mapping[str, Any] = {
     "plane": _reading(str | None, "PLANE", PLANE_HELP, "across the longest voxels", PLANES),
     "slices": _reading(str | None, "FIRST:END", "Slices, such as 10:40 or 2:-2.", "all", callback=parse_slices),
     "size": _reading(list[int] | None, "H W", "Crop or pad the images to this size.", False),
+    "select": _reading(list[str] | None, "WORDS", SELECT_HELP, "all"),
     "skip_bad": _reading(bool, "", "Leave out what cannot be read, with a warning.", name="--skip-bad"),
     "coils": _reading(int | None, "N", "Simulate N receive coils around images of one channel."),
     "noise": _reading(float | None, "SHARE", NOISE_HELP, "0"),
@@ -292,6 +294,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 MULTIPLE: Mapping[tuple[str, str], str] = {
     ("", "--size"): r"\d+",
     ("", "--shape"): r"\d+",
+    ("", "--select"): r"[^-].*",
     ("report", "--data"): r"[^-].*",
     ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
@@ -300,7 +303,7 @@ MULTIPLE: Mapping[tuple[str, str], str] = {
     ("segment", "--classes"): r"[^-].*",
 }
 """Options of all commands or of one that take several values, and the pattern of a value."""
-OF_FILES = ("--data",)
+OF_FILES = ("--data", "--select")
 """Those of them whose values may have commas in them."""
 
 

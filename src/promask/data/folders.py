@@ -7,7 +7,9 @@ import itertools
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +19,15 @@ from promask.data.readers.dicom import find_dicom_series, is_dicom
 from promask.data.readers.nifti import is_label, split_name
 from promask.data.reading import Reading
 from promask.data.sample_file import ReadHeader, SampleFile
-from promask.errors import InputError, InputWarning
+from promask.errors import InputError, InputWarning, count
 
 FileReader = Callable[[Path, Reading], SampleFile]
 """Describes the samples of a file by its header."""
 PART_FOLDERS = {"train": False, "training": False} | dict.fromkeys(("val", "validation", "test", "testing"), True)
 """Folders of these names, if there are no others beside them, tell which samples are held out."""
 BIDS_SUBJECT = re.compile(r"sub-[A-Za-z0-9]+")
+BIDS_NAME = re.compile(r"sub-.*_([A-Za-z][A-Za-z0-9]*)")
+"""A name without its ending: entities such as sub-01 and ses-2, and the suffix, which tells the contrast."""
 DICOM = ".dcm"
 """The ending that stands for all files of DICOM, whose names may have none."""
 
@@ -42,6 +46,12 @@ class FoundFile(NamedTuple):
     def place(self) -> Path:
         """The path below the folder that was searched."""
         return self.path.relative_to(self.below)
+
+    @property
+    def suffix(self) -> str | None:
+        """What BIDS has at the end of a name, such as T1w; None if the name is not one of BIDS."""
+        found = BIDS_NAME.fullmatch(split_name(self.path)[0])
+        return found[1] if found and self.ending != DICOM else None
 
 
 def is_glob(word: str) -> bool:
@@ -71,15 +81,17 @@ def expand(word: str) -> list[Path]:
 def read_files(words: Sequence[str], reading: Reading, readers: Mapping[str, FileReader]) -> list[ReadHeader]:
     """The headers of all files that words name: files, the content of folders, and whatever globs match.
 
-    Files of labels belong to those of images.
+    Files of labels belong to those of images, and what promask has written is left out.
     """
-    files = _list_files(words, readers)
+    files = _leave_out_results(_list_files(words, readers))
     if len(words) > 1 or not find_bart_file(words[0]).is_file():  # a single file is read whatever its name is
         files = [file for file in files if not _holds_labels(file.place)]
     if not files:
         hold = "holds" if len(words) == 1 else "hold"
         raise InputError(f"{shorten(words)} {hold} no file that promask reads ({', '.join(readers)}, or DICOM).")
     root = os.path.commonpath([_without_dots(file.below) for file in files])
+    files = _select(files, reading.select or (), shorten(words))
+    _refuse_mixtures(files)
     places = {file.path: _without_dots(file.path).relative_to(root) for file in files}
     in_parts = _are_parts(places)
     headers: list[tuple[Path, ReadHeader]] = [
@@ -160,10 +172,84 @@ def _files(root: Path) -> Iterator[Path]:
         yield from (path for path in paths if path.is_file())
 
 
+def _leave_out_results(files: Sequence[FoundFile]) -> list[FoundFile]:
+    """The files that do not lie in a run or a comparison of promask; a warning names the first of these."""
+    kind_of = functools.cache(_kind_of_result)
+    results: dict[Path, str] = {}
+    kept = []
+    for file in files:
+        result = next((folder for folder in reversed(file.path.parents) if kind_of(folder)), None)
+        if result is None:
+            kept.append(file)
+        else:
+            results[result] = kind_of(result)
+    if results:
+        folder, kind = next(iter(results.items()))
+        if not kept:
+            raise InputError(f"{folder} is a {kind} of promask and holds no data: give images or k-space.")
+        more = f", and {len(results) - 1} more like it" if len(results) > 1 else ""
+        warnings.warn(f"Left out: {folder} is a {kind} of promask and not data{more}.", InputWarning, stacklevel=2)
+    return kept
+
+
+def _kind_of_result(folder: Path) -> str:
+    """What promask has written to a folder; nothing if these are not its files."""
+    if (folder / "run.json").is_file() and (folder / "mask.npy").is_file():
+        return "run"
+    return "comparison" if (folder / "compare.json").is_file() else ""
+
+
 def _holds_labels(place: Path) -> bool:
     """Whether a file holds labels by its name or folder, or lies among the derivatives of BIDS."""
     folders = [part.lower() for part in place.parts[:-1]]
     return is_label(place) or any(part.startswith("labels") or part == "derivatives" for part in folders)
+
+
+def _select(files: Sequence[FoundFile], words: Sequence[str], source: str) -> list[FoundFile]:
+    """The files whose names fit all words: globs, or parts of a name of BIDS."""
+
+    def fits(file: FoundFile, word: str) -> bool:
+        if is_glob(word):
+            return any(fnmatchcase(name, word) for name in (file.path.name, file.place.as_posix()))
+        return word in split_name(file.path)[0].split("_")
+
+    chosen = [file for file in files if all(fits(file, word) for word in words)]
+    if not chosen:
+        suffixes = _count_suffixes(files)
+        present = f"there are {_listed(suffixes)}" if suffixes else f"one of them is {files[0].place}"
+        raise InputError(
+            f"`select` {' '.join(words)} fits none of the {count(len(files), 'file')} of {source}: {present}."
+        )
+    return chosen
+
+
+def _refuse_mixtures(files: Iterable[FoundFile]) -> None:
+    """Refuse a folder or glob in which names of BIDS tell of several contrasts; scan1 and scan2 are one."""
+    by_word: dict[str, list[FoundFile]] = {}
+    for file in files:
+        by_word.setdefault(file.word, []).append(file)
+    for word, found in by_word.items():
+        suffixes = _count_suffixes(found)
+        if len({suffix.rstrip("0123456789") for suffix in suffixes}) > 1:
+            first = next(file for file in found if file.suffix == next(iter(suffixes)))
+            example = f"*_{first.suffix}{split_name(first.path)[1]}"
+            raise InputError(f"{word} mixes {_listed(suffixes)}: choose one with `select`, such as '{example}'.")
+
+
+def _count_suffixes(files: Iterable[FoundFile]) -> dict[str, int]:
+    """How many files have each suffix of BIDS."""
+    return dict(sorted(Counter(suffix for file in files if (suffix := file.suffix)).items()))
+
+
+def _listed(suffixes: Mapping[str, int]) -> str:
+    """The suffixes with the numbers of their files.
+
+    >>> _listed({"T1w": 12, "T2w": 12, "bold": 40})
+    'T1w (12 files), T2w (12) and bold (40)'
+    """
+    (first, number), *others = suffixes.items()
+    words = [f"{first} ({count(number, 'file')})", *(f"{suffix} ({number})" for suffix, number in others)]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def subject_names(places: Sequence[Path]) -> list[str]:

@@ -129,7 +129,7 @@ def _from_words(words: Sequence[str], reading: Reading) -> SampleSet:
                 f"{word} cannot be read together with {other}: give one data set, or files, folders and globs."
             )
     if _is_built_in(text):
-        for setting in ("array", "holds", "axes", "plane"):
+        for setting in ("array", "holds", "axes", "plane", "select"):
             if getattr(reading, setting) is not None:
                 raise InputError(f"{text} is built in: leave out `{setting}`.")
         name, _, option = text.partition("+")
@@ -138,6 +138,8 @@ def _from_words(words: Sequence[str], reading: Reading) -> SampleSet:
     if collection:
         if not Path(root).is_dir():
             raise InputError(f"{root} is not a folder: {collection}ROOT needs the folder of the data set.")
+        if reading.select:
+            raise InputError(f"{collection}ROOT has a layout of its own: leave out `select`.")
         headers = COLLECTIONS[collection.removesuffix(":")](Path(root), reading)
     else:
         for word in words:

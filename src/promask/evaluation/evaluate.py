@@ -172,7 +172,7 @@ def evaluate(
         regularisation: Of an iterative reconstruction; None: its own.
         device: Where PyTorch computes, such as `cpu` or `cuda`; not that of the run.
         **reading: How files are read, as for `learn`: `volumes`, `kspace`, `array`, `holds`, `plane`, `slices`,
-            `size`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
+            `size`, `select`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
 
     Returns:
         The metrics of every image or volume; `summary()` gives their means.

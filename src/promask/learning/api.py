@@ -96,7 +96,7 @@ def learn(
         scheduler: The address of a Dask cluster that learns the members.
         **settings: The other fields of `Config`: `steps`, `batch_size`, `samples`, `members`, `pattern`, `axis`,
             `centre`, `annealing`, `patience`, `seed`, `device`, `part`, `finetune`, `iterations`, ...; and how
-            files are read: `volumes`, `size`, `slices`, `coils`, `noise`, `maps`, ...
+            files are read: `volumes`, `size`, `slices`, `select`, `coils`, `noise`, `maps`, ...
 
     Returns:
         The run: its mask and probabilities, centred, and how they came about.
