@@ -147,6 +147,10 @@ def test_bart_masks_fit_slices_without_a_readout(promask):
     told = json.loads(promask("evaluate", "mask.cfl", "k.cfl", "--holds", "kspace", "--json"))
     assert told["acceleration"] == 2
     assert told["data"]["read"]["axes"] == ["ky", "kz"]
+    assert json.loads(promask("evaluate", "mask", "k", "--holds", "kspace", "--json")) == {
+        **told,
+        "data": {**told["data"], "source": "k"},
+    }
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from promask.data.atomic import check_writable, read_array
+from promask.data.readers.bart import find_bart_file
 from promask.data.sandbox import check_claim
 from promask.errors import InputError, one_line
 from promask.export.formats import BY_SUFFIX, FORMATS
@@ -133,7 +134,7 @@ def load_mask(source: Any) -> tuple[ExportedMask, Learned | None]:
     if isinstance(source, ExportedMask):
         return source, None
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = find_bart_file(str(source))
         return _load_folder(path) if path.is_dir() else (_read_file(path), None)
     learned = Learned.of(source)
     if learned is not None:
