@@ -25,7 +25,7 @@ from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sensitivities import read_maps
 from promask.data.sources import load
-from promask.errors import InputError, InputWarning
+from promask.errors import InputError, InputWarning, UncertainDataError
 from promask.export import FORMATS, read_mask
 from promask.learning.api import learn
 from promask.learning.config import Config, read_settings
@@ -68,10 +68,20 @@ class Folder:
 
 
 def samples(data: str | Path, **settings: object) -> None:
-    """Read data as `promask learn` does: describe them, prepare them, take the first and the last sample."""
-    found = prepare(load(str(data), Reading(**settings)))  # type: ignore[arg-type]
+    """Read data as `promask learn` does: describe them, prepare them, take the first and the last sample.
+
+    Of several ways to read them, the first is taken.
+    """
+    try:
+        found = prepare(load(str(data), Reading(**settings)))  # type: ignore[arg-type]
+    except UncertainDataError as error:
+        choice = error.choices[0]
+        if settings.get(choice.argument) is not None:
+            raise
+        return samples(data, **{**settings, choice.argument: choice.value, "holds": None})
     for index in (0, len(found) - 1):
         found[index]
+    return None
 
 
 def refused(read: Callable[[], object]) -> None:

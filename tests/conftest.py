@@ -56,7 +56,7 @@ def commands(capsys, monkeypatch, tmp_path):
         assert len(sentences) == 1, captured.err
         assert sentences[0].startswith("promask: ")
         assert captured.out == ""
-        return sentences[0]
+        return f"{sentences[0]}\n"
 
     return call
 

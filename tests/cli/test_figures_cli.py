@@ -94,13 +94,13 @@ def test_options_reach_the_figures(promask, monkeypatch):
     calls = []
     for name in ("learning.film", "learning.curves", "masks.variance", "images.reconstructions"):
         monkeypatch.setattr(
-            f"promask.figures.{name}", lambda *arguments: calls.append(arguments) or Figure((1, 1))
+            f"promask.figures.{name}", lambda *arguments, **_: calls.append(arguments) or Figure((1, 1))
         )
     written(promask, "film", "a", "--image", 1, "--frames", 3)
     written(promask, "film", "a", "--part", "all")
     written(promask, "curves", "a", "--images", 2, "--draws", 1, "--seed", 7)
     written(promask, "variance", "a", "--image", 0, "--draws", 9, "--seed", 8, "--slices", "0:4", "--part", "all")
-    written(promask, "reconstructions", "a", "--image", 1, "--zoom", "2:9,3:12", "--recon", "rss")
+    written(promask, "reconstructions", "a", "--image", 1, "--zoom", "2:9,3:12", "--recon", "cs")
     film, whole, curves, variance, reconstructions = calls
     assert film[2:] == (1, 3)
     assert (len(film[1]), len(whole[1])) == (2, 10)
@@ -108,7 +108,7 @@ def test_options_reach_the_figures(promask, monkeypatch):
     assert [len(data) for data in variance[1]] == [4]
     assert variance[2:] == (0, 9, 8)
     assert reconstructions[2] == 1
-    assert reconstructions[3].name == "rss"
+    assert reconstructions[3].name == "cs"
     assert reconstructions[4] == (slice(2, 9), slice(3, 12))
 
 

@@ -177,11 +177,8 @@ def test_emulated_coils(tmp_path):
     kspace = to_kspace(smooth_images(2, channels=3, dtype=torch.complex64), (-2, -1))
     np.savez(tmp_path / "a.npz", kspace=kspace.numpy())
     root = from_kspace(kspace).images.abs().square().sum(1, keepdim=True).sqrt()
-    settings = {"kspace": "emulated", "coils": 5}
-    for data in (
-        load(tmp_path / "a.npz", Reading(**settings)),
-        load(kspace, Reading(holds="kspace", **settings)),
-    ):
+    settings = {"kspace": "emulated", "coils": 5, "axes": "slice coil ky kx"}
+    for data in (load(tmp_path / "a.npz", Reading(**settings)), load(kspace, Reading(**settings))):
         assert data.shape == (5, 16, 12)
         torch.testing.assert_close(data[1].image, simulated_maps(5, (16, 12)) * root[1])
 
@@ -236,11 +233,11 @@ def test_bad_settings(settings, message):
 def test_coils_are_not_simulated_around_coils(tmp_path):
     images = smooth_images(2, channels=3, dtype=torch.complex64)
     np.savez(tmp_path / "a.npz", kspace=to_kspace(images, (-2, -1)).numpy())
-    for data in (tmp_path / "a.npz", images):
+    for data, axes in ((tmp_path / "a.npz", "slice coil ky kx"), (images, "slice coil y x")):
         with pytest.raises(
             InputError, match="has 3 channels, but coils can only be simulated around images of one"
         ):
-            load(data, Reading(coils=8))
+            load(data, Reading(coils=8, axes=axes))
 
 
 def test_loaded_data_keep_their_settings():

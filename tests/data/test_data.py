@@ -97,10 +97,12 @@ class TestProcedural:
 def test_shapes_of_arrays():
     assert load(np.random.default_rng(0).random((5, 8, 6))).shape == (1, 8, 6)
     assert len(load(np.random.default_rng(0).random((8, 6)))) == 1
-    assert load(np.random.default_rng(0).random((5, 3, 8, 6))).shape == (3, 8, 6)
+    contrasts = Reading(axes="slice contrast y x")
+    assert load(np.random.default_rng(0).random((5, 3, 8, 6)), contrasts).shape == (3, 8, 6)
     assert load(np.random.default_rng(0).random((4, 8, 6)), Reading(volumes=True)).shape == (1, 4, 8, 6)
     assert load(np.random.default_rng(0).random((2, 4, 8, 6)), Reading(volumes=True)).shape == (1, 4, 8, 6)
-    assert load(np.random.default_rng(0).random((2, 3, 4, 8, 6)), Reading(volumes=True)).shape == (3, 4, 8, 6)
+    contrasts = Reading(axes="slice contrast z y x")
+    assert load(np.random.default_rng(0).random((2, 3, 4, 8, 6)), contrasts).shape == (3, 4, 8, 6)
     check_data_set(load([torch.rand(8, 6), torch.rand(8, 6)]))
 
 
@@ -154,7 +156,8 @@ def test_plain_slice_numbers_are_no_patients(tmp_path):
 def test_npz_with_kspace(tmp_path):
     images = smooth_images(2, dtype=torch.complex64)
     kspace = to_kspace(images, (-2, -1))[:, 0].numpy()
-    torch.testing.assert_close(images_of(load(save(tmp_path / "a.npz", kspace=kspace))), images)
+    found = load(save(tmp_path / "a.npz", kspace=kspace), Reading(axes="slice ky kx"))
+    torch.testing.assert_close(images_of(found), images)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", ">i2", "f2", "<f8", ">f4", "?"])
@@ -179,7 +182,10 @@ def broken(index, value):
         ({"image": broken(0, 0)}, "a.npz, slice 0 is zero everywhere"),
         ({"image": broken(5, 3)}, "a.npz, slice 5 has the same value everywhere"),
         ({"image": np.float64(1e60) * IMAGE}, "a.npz, slice 0 holds NaN or infinite"),
-        ({"kspace": broken((3, 0, 0), np.nan).astype(complex)}, "a.npz, slice 3 holds NaN or infinite"),
+        (
+            {"kspace": broken((3, 0, 0), np.nan).astype(complex), "subject": np.arange(6)},
+            "a.npz, slice 3 holds NaN or infinite",
+        ),
         ({"kspace": IMAGE[:0].astype(complex)}, "holds no images"),
         ({"kspace": IMAGE[0, 0].astype(complex)}, r"has shape \[7\]"),
         ({"image": IMAGE, "label": np.full(IMAGE.shape, "a")}, "must be whole numbers"),
@@ -187,7 +193,7 @@ def broken(index, value):
         ({"image": IMAGE, "label": np.full(IMAGE.shape, np.nan)}, "must be whole numbers"),
         ({"kspace": IMAGE}, "is not complex"),
         ({"image": IMAGE[0, 0]}, r"has shape \[7\]"),
-        ({"image": IMAGE[None, None, None]}, "images of 2 axes are expected"),
+        ({"image": IMAGE[None, None, None]}, "name its axes with `axes`"),
         ({"image": IMAGE[:0]}, "holds no images"),
         ({"image": IMAGE[:, :0]}, r"holds no images: its shape is \[6, 0, 7\]"),
         ({"image": np.array(["a"])}, "numbers are expected"),
@@ -274,5 +280,6 @@ def test_numbers_that_are_not_small(tmp_path):
     fields = np.zeros(kspace.shape, dtype=[("real", "i2"), ("imag", "i2")])
     fields["real"], fields["imag"] = whole[..., 0], whole[..., 1]
     for index, array in enumerate((kspace, whole, fields)):
-        found = images_of(load(save(tmp_path / f"{index}.npz", kspace=array)))
+        axes = "slice ky kx re/im" if array is whole else "slice ky kx"
+        found = images_of(load(save(tmp_path / f"{index}.npz", kspace=array), Reading(axes=axes)))
         torch.testing.assert_close(found, 1e4 * images, atol=2, rtol=0)

@@ -124,18 +124,18 @@ def test_maps_that_are_known_are_kept(tmp_path):
     told = []
     sample = with_maps(plain, lambda *numbers: told.append(numbers))[0]
     assert torch.equal(sample.maps, plain[0].maps)
-    simulated = load(HEARTS, Reading(coils=3))
+    simulated = load(HEARTS, Reading(coils=3, axes="slice y x"))
     assert torch.equal(with_maps(simulated)[1].maps, simulated[1].maps)
     assert not told
 
 
 def test_a_single_channel_has_maps_of_ones():
     for images in (HEARTS, abs(HEARTS)):
-        sample = with_maps(load(images))[1]
+        sample = with_maps(load(images, Reading(axes="slice y x")))[1]
         assert torch.equal(sample.maps, torch.ones(1, 72, 72, dtype=torch.complex64))
 
 
 def test_contrasts_are_no_coils():
-    data = with_maps(load(torch.rand(2, 3, 8, 8)))
+    data = with_maps(load(torch.rand(2, 3, 8, 8), Reading(axes="slice contrast y x")))
     with pytest.raises(InputError, match="slice 0 has 3 channels of real numbers, so they are no coils"):
         data[0]

@@ -35,14 +35,15 @@ def hearts(**settings):
 def test_noise_makes_no_coils_of_contrasts():
     pair = smooth_images(4, 2, (32, 32), phase=False, dtype=torch.complex64)
     for noise in (0.0, 0.001):
-        samples = SpectraSet(load(pair, Reading(noise=noise)), CPU, recon=CgSense())
+        samples = SpectraSet(load(pair, Reading(noise=noise, axes="slice contrast y x")), CPU, recon=CgSense())
         assert samples.kept.targets.shape == (4, 2, 32, 32)
         assert samples.kept.maps is None
 
 
 def test_contrasts_are_not_mixed():
-    with pytest.raises(InputError, match="2 channels of real numbers, so they are contrasts and not coils"):
-        evaluate(MASK, smooth_images(4, 2, (32, 32), phase=False).float(), recon="rss")
+    pair = smooth_images(4, 2, (32, 32), phase=False).float()
+    with pytest.raises(InputError, match="has 2 contrasts and no coils, but rss combines several coils"):
+        evaluate(MASK, pair, recon="rss", axes="slice contrast y x")
 
 
 def test_a_folder_in_which_some_files_hold_maps(tmp_path):
@@ -50,10 +51,11 @@ def test_a_folder_in_which_some_files_hold_maps(tmp_path):
     images = np.stack([data[index].image.numpy() for index in range(8)])
     np.savez(tmp_path / "a.npz", image=images[:4], maps=data[0].maps.numpy())
     np.savez(tmp_path / "b.npz", image=images[4:])
-    ready = calibrate(load(str(tmp_path)), CgSense())
+    axes = "slice coil y x"
+    ready = calibrate(load(str(tmp_path), Reading(axes=axes)), CgSense())
     assert all(ready[index].maps is not None for index in range(8))
-    assert evaluate(MASK, str(tmp_path), "all", recon="cg-sense").images == 8
-    learn(str(tmp_path), 4, recon="cg-sense", steps=2, part="all")
+    assert evaluate(MASK, str(tmp_path), "all", recon="cg-sense", axes=axes).images == 8
+    learn(str(tmp_path), 4, recon="cg-sense", steps=2, part="all", axes=axes)
 
 
 def test_maps_of_some_samples_are_refused():

@@ -12,6 +12,7 @@ from masks import PATTERNS, run_on
 from helpers import assert_global_random_state_is_untouched, seeded, smooth_images
 from promask import Config, MaskDistribution, Pattern, Run, evaluate
 from promask.cli.main import main
+from promask.data.arrays import from_images
 from promask.data.sample_sets import ArraySet
 from promask.errors import InputError
 from promask.evaluation import stability as module
@@ -21,6 +22,7 @@ from promask.figures.comparison import stability_figure
 from promask.learning.records import RunHistory
 
 IMAGES = smooth_images(5, dtype=torch.complex64)
+DATA = from_images(IMAGES)
 LOCATIONS = PATTERNS["locations"]
 
 
@@ -108,35 +110,35 @@ def test_the_spread_of_pixels_against_all_masks(exact):
 
 def test_random_masks_of_the_budget_and_of_any_size():
     run = run_on(LOCATIONS)
-    result = stability(run, IMAGES, draws=6, seed=3)
+    result = stability(run, DATA, draws=6, seed=3)
     budget = run.distribution.budget
     assert {evaluation.acceleration for evaluation in result.exact.evaluations} == {192 / budget}
     sizes = run.sample(6, seed=3).sum((1, 2)).tolist()
     assert len(set(sizes)) > 1
     assert [evaluation.acceleration for evaluation in result.drawn.evaluations] == [192 / size for size in sizes]
     for kind, exact in (("drawn", False), ("exact", True)):
-        each = [evaluate(mask, IMAGES).summary() for mask in run.sample(6, seed=3, exact=exact)]
+        each = [evaluate(mask, DATA).summary() for mask in run.sample(6, seed=3, exact=exact)]
         summary = result.summary()[kind]
         for name in ("psnr", "ssim", "nmse"):
             assert summary[name] == pytest.approx(np.mean([one[name] for one in each]))
             assert summary[f"{name}_spread"] == pytest.approx(np.std([one[name] for one in each], ddof=1))
     mode = result.summary()["mode"]
-    assert mode["psnr"] == evaluate(run.mask, IMAGES).summary()["psnr"]
+    assert mode["psnr"] == evaluate(run.mask, DATA).summary()["psnr"]
     assert mode["psnr"] > result.summary()["exact"]["psnr"] + 0.5, "the mode is better on smooth images"
     assert "above random masks of its size" in "\n".join(sentences(result))
 
 
 def test_masks_come_from_the_seed_alone():
     run = run_on(LOCATIONS)
-    first = stability(run, IMAGES, draws=3, seed=1).summary()
-    assert stability(run, IMAGES, draws=3, seed=1).summary() == first
-    assert stability(run, IMAGES, draws=3, seed=2).summary()["drawn"] != first["drawn"]
-    assert_global_random_state_is_untouched(lambda: stability(run, IMAGES, draws=2))
+    first = stability(run, DATA, draws=3, seed=1).summary()
+    assert stability(run, DATA, draws=3, seed=1).summary() == first
+    assert stability(run, DATA, draws=3, seed=2).summary()["drawn"] != first["drawn"]
+    assert_global_random_state_is_untouched(lambda: stability(run, DATA, draws=2))
 
 
 def test_what_is_shown_is_the_image_in_the_middle():
     run = run_on(LOCATIONS)
-    result = stability(run, IMAGES, draws=4)
+    result = stability(run, DATA, draws=4)
     masks = run.sample(4, 0, exact=True)
     data = ArraySet(IMAGES[2:3], "test")
     example = result.example
@@ -145,13 +147,13 @@ def test_what_is_shown_is_the_image_in_the_middle():
         image, target = reconstruct(mask, data, range(1))
         assert torch.equal(found.image, image)
         assert torch.equal(found.target, target)
-        assert found.psnr == evaluate(mask, IMAGES).psnr[2]
+        assert found.psnr == evaluate(mask, DATA).psnr[2]
     assert torch.allclose(example.pixel_std, next(pixel_spread(masks, data))[0])
 
 
 def test_progress_counts_every_reconstruction():
     told = []
-    stability(run_on(LOCATIONS), IMAGES, draws=3, on_image=lambda *numbers: told.append(numbers))
+    stability(run_on(LOCATIONS), DATA, draws=3, on_image=lambda *numbers: told.append(numbers))
     assert {total for _, total in told} == {5 * (1 + 4 * 3)}
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert told[-1][0] == told[-1][1]
@@ -191,7 +193,7 @@ def test_the_agreement_of_members(name):
 def test_one_member_says_so():
     run = run_on(LOCATIONS)
     assert agreement(run) is None
-    result = stability(run, IMAGES, draws=2)
+    result = stability(run, DATA, draws=2)
     assert result.summary()["agreement"] is None
     assert "learn several (members=10)" in list(sentences(result))[-1]
 
@@ -199,7 +201,7 @@ def test_one_member_says_so():
 @pytest.mark.parametrize(("value", "words"), [(0.999999, "hardly differ from the mode"), (0.6, "leave a choice")])
 def test_the_text_tells_whether_there_is_a_choice(value, words):
     probabilities = LOCATIONS.largest(-LOCATIONS.distance(), 40).float() * value
-    text = "\n".join(sentences(stability(run_with(probabilities, LOCATIONS, 40), IMAGES, draws=2)))
+    text = "\n".join(sentences(stability(run_with(probabilities, LOCATIONS, 40), DATA, draws=2)))
     assert words in text
     assert f"in {40 * (1 - value):.1f} of 192 samples" in text
     assert "as good as random masks of its size" in text, "only the mode has forty units"
@@ -210,17 +212,17 @@ def test_masks_that_acquire_nothing_are_left_out():
     run = run_with(torch.full((12,), 0.06), lines, budget=1)
     filled = int(run.sample(10, 0).flatten(1).any(1).sum())
     assert 2 <= filled < 10
-    result = stability(run, IMAGES, draws=10)
+    result = stability(run, DATA, draws=10)
     assert result.summary()["drawn"]["masks"] == filled
     assert f"{10 - filled} of the 10 drawn masks acquired nothing" in "\n".join(sentences(result))
     with pytest.raises(InputError, match="only 0 acquire anything"):
-        stability(run_with(torch.full((12,), 1e-9), lines, budget=1), IMAGES)
+        stability(run_with(torch.full((12,), 1e-9), lines, budget=1), DATA)
 
 
 def test_volumes_too_small_for_ssim():
     run = run_on(PATTERNS["volume"])
     volumes = smooth_images(2, size=(6, 7, 5), dtype=torch.complex64)
-    result = stability(run, volumes, draws=3)
+    result = stability(run, from_images(volumes, volumes=True), draws=3)
     assert result.summary()["exact"]["ssim"] is result.summary()["exact"]["ssim_spread"] is None
     assert result.summary()["exact"]["psnr_spread"] > 0
     json.dumps(result.summary(), allow_nan=False)
@@ -234,10 +236,10 @@ def test_the_figure_shows_members_if_there_are_several():
     variance = torch.rand((16, 12), generator=seeded()) / 4
     run = run_on(LOCATIONS)
     several = run_with(run.probabilities, LOCATIONS, run.distribution.budget, variance, members=4)
-    last = stability_figure(stability(several, IMAGES, draws=2)).axes[7]
+    last = stability_figure(stability(several, DATA, draws=2)).axes[7]
     assert last.get_title() == "Probabilities over 4 members"
     np.testing.assert_allclose(last.images[0].get_array(), variance.sqrt().numpy())
-    assert not stability_figure(stability(run, IMAGES, draws=2)).axes[7].images
+    assert not stability_figure(stability(run, DATA, draws=2)).axes[7].images
 
 
 @pytest.mark.parametrize(
@@ -255,7 +257,7 @@ def test_the_figure_shows_members_if_there_are_several():
 )
 def test_bad_input(changes, message):
     with pytest.raises(InputError, match=message):
-        stability(run_on(LOCATIONS), **{"data": IMAGES, **changes})
+        stability(run_on(LOCATIONS), **{"data": DATA, **changes})
 
 
 @pytest.fixture

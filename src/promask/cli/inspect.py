@@ -11,7 +11,7 @@ from promask.cli import options
 from promask.cli.options import option, with_reading
 from promask.cli.progress import ProgressDisplay
 from promask.cli.terminal import output, print_json
-from promask.errors import InputError
+from promask.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from promask.data.inspection import Inspection
@@ -83,7 +83,7 @@ def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str
         return
     if found.question is not None:
         for argument, value, meaning in found.choices:
-            yield f'promask inspect {base} --{argument} "{value}"  # {meaning}'
+            yield f'promask inspect {base} --{argument} "{one_line(value, 60)}"  # {one_line(meaning)}'
         return
     data = found.description
     assert data is not None

@@ -161,6 +161,9 @@ def find_axes(
     Raises:
         UncertainDataError: If there are several ways to read it: they are listed.
     """
+    dimensions = 3 if volumes else 2
+    if len(shape) < dimensions:
+        raise InputError(f"{source} has shape {list(shape)}, but images of {dimensions} axes are expected.")
     unknown = holds_kspace is None and is_complex
     about = (shape, is_complex, unknown or bool(holds_kspace), volumes, last_first)
     found = _possible(*about, told) or _possible(*about, {})

@@ -17,7 +17,7 @@ from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, resolve_subset
 from promask.data.sources import is_source, load, source_text, source_words
-from promask.errors import Choice, InputError, UncertainDataError, count
+from promask.errors import Choice, InputError, UncertainDataError, count, one_line
 from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.zero_filled import Sense
 from promask.types import Sample
@@ -127,7 +127,8 @@ class Inspection:
         """
         several = f", and {count(self.files - 1, 'more file')}" if self.files > 1 else ""
         for place, array in enumerate(self.arrays):
-            yield "" if place else f"arrays{several}", f"{array.name}  {array.dtype}  {list(array.shape)}"
+            words = f"{one_line(array.name, 60)}  {array.dtype}  {list(array.shape)}"
+            yield "" if place else f"arrays{several}", words
         if not self.arrays and self.files:
             yield "files", str(self.files)
         if self.description is None:

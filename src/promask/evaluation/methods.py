@@ -384,9 +384,9 @@ def by_label(methods: Iterable[AnyMethod]) -> dict[str, AnyMethod]:
 def usual_methods(
     loss: str | None,
     dimensions: int,
-    readout: bool,
     task: str = RECONSTRUCTION,
     recon: Reconstruction = ZERO_FILLED,
+    readout: bool = False,
 ) -> list[ComparedMethod]:
     """What is compared without a choice: methods that fit k-space of so many axes, if they are installed."""
     usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else find_task(task).default_methods

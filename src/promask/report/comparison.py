@@ -177,7 +177,7 @@ def compare(
     conditions = open_conditions(on_file)
     whole = conditions.learning
     about = (len(whole.shape) - 1, whole.geometry.readout is not None and not allow_readout)
-    chosen = [method.on(*about) for method in chosen] or usual_methods(loss, *about, task, by)
+    chosen = [method.on(*about) for method in chosen] or usual_methods(loss, about[0], task, by, about[1])
     if learned_seeds is None:
         learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
     cells = all_cells(chosen, accelerations, seeds, learned_seeds, conditions)

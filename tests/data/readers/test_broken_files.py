@@ -166,7 +166,8 @@ def test_scans_that_differ_in_what_is_judged(tmp_path):
 
 def test_options_that_mean_nothing(tmp_path):
     write_nifti(tmp_path / "a.nii")
-    assert "leave out `array` and `holds`" in refusal(tmp_path / "a.nii", holds="kspace")
+    assert "leave out `holds`" in refusal(tmp_path / "a.nii", holds="kspace")
+    assert "is for a fourth axis" in refusal(tmp_path / "a.nii", axes="x y z")
     data = load(tmp_path / "a.nii", Reading(size=(8, 8)))
     assert load(data, Reading(size=(8, 8))) is load(data, Reading()) is data
     with pytest.raises(InputError, match=r"was loaded with `size` \(8, 8\), and cannot be read with \(9, 9\)"):

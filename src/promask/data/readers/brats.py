@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from promask.data.atomic import Array, as_tensor
-from promask.data.axes import CONTRAST
+from promask.data.axes import CONTRAST, SLICE
 from promask.data.preprocess import crop_or_pad
 from promask.data.readers.nifti import SUFFIXES, read_volumes, split_name
 from promask.data.reading import Reading
 from promask.data.sample_file import RawSample, ReadHeader, SampleFile
 from promask.errors import InputError, one_line
+from promask.types import Geometry
 
 SIZE = 256
 SLICES = slice(60, 110)
@@ -107,6 +108,8 @@ def _read_subject(
         numbers=numbers,
         read=read,
         subjects=[subject] * len(numbers),
+        geometry=Geometry(axes=volume.geometry.axes[1:], channels=CONTRAST, voxel=volume.geometry.voxel[1:]),
+        counts={SLICE: depth},
         variant=f"brats {volume.variant}, {dict(nested)}",
     )
 
