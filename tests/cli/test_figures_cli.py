@@ -94,7 +94,7 @@ def test_options_reach_the_figures(promask, monkeypatch):
     calls = []
     for name in ("learning.film", "learning.curves", "masks.variance", "images.reconstructions"):
         monkeypatch.setattr(
-            f"promask.figures.{name}", lambda *arguments: calls.append(arguments) or Figure((1, 1))
+            f"promask.figures.{name}", lambda *arguments, **_: calls.append(arguments) or Figure((1, 1))
         )
     written(promask, "film", "a", "--image", 1, "--frames", 3)
     written(promask, "film", "a", "--part", "all")
