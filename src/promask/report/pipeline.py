@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from promask.data.atomic import recover_folder
+from promask.data.device import find_device
 from promask.data.file_set import OnFile
 from promask.data.sample_sets import OTHER_PART, choose_part
 from promask.data.sources import load, read_part
@@ -46,6 +49,7 @@ def learn_and_report(
     """
     with group.first_before_others():
         config = Config.preset(preset, **settings)
+        device = find_device(own_device(config.device))
         if group.leads:
             _make_room(out, resume, overwrite)
         data_set = load(data, config)
@@ -71,7 +75,7 @@ def learn_and_report(
         )
         run = run.with_record(command=command)
     if group.leads:
-        run = _reported(run, out, data_set, config, on_mask)
+        run = _reported(run, out, data_set, config, on_mask, device)
     return run
 
 
@@ -117,7 +121,9 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(values)))
 
 
-def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnMask | None) -> Run:
+def _reported(
+    run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnMask | None, device: torch.device
+) -> Run:
     """Write the run, then what is measured of it, then the report."""
     try:
         run.save(out)  # before anything else can go wrong
@@ -126,7 +132,7 @@ def _reported(run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnM
         raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and `resume` {left}.") from error
     judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
     try:
-        measurements = measure_run(run, data, judge, on_mask=on_mask, device=own_device(config.device))
+        measurements = measure_run(run, data, judge, on_mask=on_mask, device=device)
         run = measurements.add_to(run)
         run.save(out)
         write_report(run, out, measurements)
