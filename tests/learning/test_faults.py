@@ -209,6 +209,13 @@ def test_an_unfinished_run_is_given_up_with_a_word(commands, scans, tmp_path, ca
     assert not list((tmp_path / "run").glob("checkpoint*"))
 
 
+def test_a_wrong_device_does_not_cost_an_unfinished_run(commands, scans, tmp_path):
+    (tmp_path / "run").mkdir()
+    checkpoint_file(tmp_path / "run", 0).write_bytes(b"x")
+    commands("learn", scans, "--accel", 4, "--device", "abacus", "--out", "run", status=2)
+    assert checkpoint_file(tmp_path / "run", 0).read_bytes() == b"x"
+
+
 def test_what_is_not_a_run_is_not_resumed(commands, scans, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")

@@ -239,7 +239,7 @@ def variance(
 
     found = _load(runs)
     images = None if masks_only else [_images(run, data, part, on_file, reading) for run in found]
-    return masks.variance(found, images, image, draws or masks.DRAWS, seed, device)
+    return masks.variance(found, images, image, draws or masks.DRAWS, seed, device=device)
 
 
 def _load(folders: list[Path]) -> "list[Run]":

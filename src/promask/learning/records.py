@@ -98,6 +98,8 @@ class Quality:
     convention: str | None = None
     recon: str | None = None
     volumes: int | None = None
+    data: Mapping[str, Any] | None = None
+    """The images that were measured, as `DataRecord.summary` tells them."""
     psnr_spread: float | None = None
     """Standard deviation over several random masks; None for a single mask."""
     ssim_spread: float | None = None

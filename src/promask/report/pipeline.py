@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from promask.data.atomic import recover_folder
+from promask.data.device import find_device
 from promask.data.file_set import OnFile, prepare
 from promask.data.sample_sets import OTHER_PART, choose_part
 from promask.data.sources import check_roles, load
@@ -49,6 +52,7 @@ def learn_and_report(
     """
     with group.first_before_others():
         config = Config.preset(preset, **settings)
+        device = find_device(own_device(config.device))
         if group.leads:
             _make_room(out, resume, overwrite)
         data_set = load(data, config)
@@ -77,7 +81,7 @@ def learn_and_report(
         )
         run = run.with_record(command=command)
     if group.leads:
-        run = _reported(run, out, data_set, config, on_mask, masks)
+        run = _reported(run, out, data_set, config, on_mask, masks, device)
     return run
 
 
@@ -124,7 +128,13 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reported(
-    run: Run, out: Path, data: SampleSet, config: Config, on_mask: OnMask | None, beside: Mapping[str, Mask]
+    run: Run,
+    out: Path,
+    data: SampleSet,
+    config: Config,
+    on_mask: OnMask | None,
+    beside: Mapping[str, Mask],
+    device: torch.device,
 ) -> Run:
     """Write the run, then what is measured of it, then the report."""
     try:
@@ -134,8 +144,7 @@ def _reported(
         raise OSError(f"Cannot write {out}: {error.strerror or error}; make room, and `resume` {left}.") from error
     judge = run.network if isinstance(run.network, SegmentationNetwork) else config.network
     try:
-        there = own_device(config.device)
-        measurements = measure_run(run, data, judge, on_mask=on_mask, beside=beside, device=there)
+        measurements = measure_run(run, data, judge, on_mask=on_mask, beside=beside, device=device)
         run = measurements.add_to(run)
         run.save(out)
         write_report(run, out, measurements)
