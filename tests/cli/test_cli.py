@@ -47,23 +47,34 @@ def test_learn_and_evaluate(promask, tmp_path):
 
 
 def test_json_tells_the_data(promask):
-    np.savez("coils.npz", image=IMAGES.reshape(5, 2, 16, 12), subject=list("aabcd"))
-    data = {"source": "coils.npz", "channels": 2, "shape": [16, 12]}
-    learned = json.loads(promask("learn", "coils.npz", "--accel", 4, "--out", "a", "--steps", 2, "--json"))
+    """The same for every command: what part was used, and what was understood of the whole."""
+    np.savez("pairs.npz", image=IMAGES.reshape(5, 2, 16, 12), subject=list("aabcd"), channels=["T1", "T2"])
+    data = {"source": "pairs.npz", "channels": 2, "shape": [16, 12]}
+    learned = json.loads(promask("learn", "pairs.npz", "--accel", 4, "--out", "a", "--steps", 2, "--json"))
     assert learned["data"]["part"] == "train"
     assert learned["data"]["images"] == 5 - learned["evaluation"]["images"]
     assert learned["data"]["subjects"] == 3, "a fifth of the four is held out"
     assert learned["data"].items() >= data.items()
-    compared = ("compare", "coils.npz", "--accel", 4, "--methods", "energy", "--jobs", 1, "--out", "b", "--json")
-    for call in (
-        ("evaluate", "a", "coils.npz", "--json"),
-        ("stability", "a", "coils.npz", "--draws", 2, "--json"),
-        compared,
-    ):
+    read = learned["data"]["read"]
+    assert (read["holds"], read["slices"], read["contrasts"], read["coils"], read["subjects"]) == (
+        "image",
+        5,
+        2,
+        1,
+        4,
+    )
+    compared = ("compare", "pairs.npz", "--accel", 4, "--methods", "energy", "--jobs", 1, "--out", "b", "--json")
+    for name, call in {
+        "data": ("evaluate", "a", "pairs.npz", "--json"),
+        "read": ("stability", "a", "pairs.npz", "--draws", 2, "--json"),
+        "compared": compared,
+    }.items():
         held_out = {**data, "part": "test", "images": learned["evaluation"]["images"], "subjects": 1}
-        assert json.loads(promask(*call))["data"] == held_out
-    whole = json.loads(promask("evaluate", "a", "coils.npz", "--part", "all", "--json"))["data"]
-    assert whole == {**data, "part": "all", "images": 5, "subjects": 4}
+        found = json.loads(promask(*call))["read" if name == "read" else "data"]
+        assert found.items() >= held_out.items()
+        assert found["read"]["contrasts"] == 2
+    whole = json.loads(promask("evaluate", "a", "pairs.npz", "--part", "all", "--json"))["data"]
+    assert whole == {**data, "part": "all", "images": 5, "subjects": 4, "read": read}
 
 
 def test_conventions(promask):

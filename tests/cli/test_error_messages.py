@@ -96,7 +96,7 @@ def test_a_group_alone(commands):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("evaluate a b c d", "Got unexpected extra argument(s) (c d). See promask evaluate --help."),
+        ("export a b c --out d", "Got unexpected extra argument(s) (b c). See promask export --help."),
         ("learn brain --json=3 --out a", "Option '--json' does not take a value."),
         ("export a --shape 320 x --out b", "Got unexpected extra argument(s) (x)."),
         ("learn brain --steps=few --out a", "Invalid value for '--steps': 'few' is not a whole number."),
@@ -129,7 +129,7 @@ def test_arguments_are_translated_into_options(line):
 def test_every_option_is_translated_from_its_argument(path):
     command = COMMANDS[path]
     for parameter in command.params:
-        word = parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar
+        word = parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar.rstrip(".")
         assert translate_arguments(f"`{parameter.name}`", command) == word
         option = f"--{parameter.name}".replace("_", "-")
         assert word in (option, "--accel", "--json") or word.isupper(), "named as in Python, or shorter"

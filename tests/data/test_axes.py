@@ -243,6 +243,7 @@ def test_hybrid_space(tmp_path):
 
 
 def test_roles_in_words():
+    assert load(REAL[0, :, 0], Reading(volumes=True)).geometry.axes == ("kz", "ky", "kx")
     axes = Axes.parse("Slice, Echo t kx KY")
     assert axes.names == ("slice", "contrast", "frame", "kx", "ky")
     assert axes.reversed().names == ("ky", "kx", "frame", "contrast", "slice")

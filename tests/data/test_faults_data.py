@@ -21,8 +21,9 @@ from helpers import smooth_images
 from promask import learn
 from promask.data import cache
 from promask.data.file_set import prepare
+from promask.data.folders import read_files
 from promask.data.reading import Reading
-from promask.data.sources import READERS, load, read_folder
+from promask.data.sources import READERS, load
 from promask.errors import InputError, InputWarning
 
 IMAGES = smooth_images(12, size=(20, 18), phase=False).abs().float()[:, 0].numpy()
@@ -57,7 +58,7 @@ HOLDS = {"a.cfl": {"holds": "image"}}
 def test_a_file_that_vanishes_before_its_header_is_read(name, tmp_path):
     """It was there when the folder was listed."""
     file = write(tmp_path / name)
-    (describe,) = read_folder(tmp_path, Reading(**HOLDS.get(name, {})), READERS)
+    (describe,) = read_files([str(tmp_path)], Reading(**HOLDS.get(name, {})), READERS)
     file.unlink()
     with pytest.raises(InputError, match=rf"Cannot read .*{name}: No such file"):
         describe()

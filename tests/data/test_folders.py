@@ -30,7 +30,7 @@ from promask.errors import InputError, InputWarning
 @pytest.mark.parametrize(
     ("names", "groups"),
     [
-        (["sub-01/anat/sub-01_T1w.npy", "sub-01/anat/sub-01_T2w.npy", "sub-02/a.npy"], "sub-01 sub-01 sub-02"),
+        (["sub-01/sub-01_run-1_T1w.npy", "sub-01/sub-01_run-2_T1w.npy", "sub-02/a.npy"], "sub-01 sub-01 sub-02"),
         (["sub-01_ses-1.npy", "sub-01_ses-2.npy", "sub-02.npy"], "sub-01 sub-01 sub-02"),
         (["anna/1.npy", "anna/x/2.npy", "otto/1.npy"], "anna anna otto"),
         (["anna_1.npy", "anna_2.npy", "otto_1.npy"], "anna anna otto"),

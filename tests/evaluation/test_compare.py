@@ -12,7 +12,7 @@ from promask.baselines import baseline_mask
 from promask.cli.main import main
 from promask.data.sample_sets import ArraySet, choose_part
 from promask.data.sources import load
-from promask.errors import InputError
+from promask.errors import InputError, InputWarning
 from promask.evaluation.cells import Conditions, all_cells
 from promask.evaluation.evaluate import evaluate
 from promask.evaluation.methods import parse_methods
@@ -283,12 +283,13 @@ def test_two_at_once(images, tmp_path):
     compare(images, [4], ["energy"], out=out)
 
 
-def test_not_among_the_data(tmp_path):
-    scans = tmp_path / "scans"
-    scans.mkdir()
-    np.save(scans / "a.npy", smooth_images(3, size=(12, 10), phase=False)[:, 0].float().numpy())
-    with pytest.raises(InputError, match="lies among the data"):
-        compare(str(scans), [4], ["energy"], out=scans / "compared")
+def test_among_the_data(tmp_path):
+    """Its masks are not taken for data when the comparison goes on."""
+    np.save(tmp_path / "a.npy", smooth_images(3, size=(12, 10), phase=False)[:, 0].float().numpy())
+    first = compare(tmp_path, [4], ["energy"], out=tmp_path / "compared")
+    with pytest.warns(InputWarning, match="compared is a comparison of promask and not data"):
+        more = compare(tmp_path, [4], ["energy", "centre"], out=tmp_path / "compared")
+    assert (more.at(4)[0].quality["psnr"] == first.at(4)[0].quality["psnr"]).all()
 
 
 def test_a_plain_mask_is_said_to_be_one(tmp_path, monkeypatch):

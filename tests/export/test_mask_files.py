@@ -19,6 +19,7 @@ from PIL import Image
 import promask
 from helpers import smooth_images
 from promask import InputError, Pattern, __version__
+from promask.data.arrays import from_images
 from promask.export import FORMATS, check_mask_file, read_mask, write_mask
 from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
@@ -44,7 +45,7 @@ def test_what_is_known_of_a_mask():
         "acceleration_asked": 2.5,
         "acceleration_achieved": 3.0,
         "shape": [10, 13],
-        "axes": "axis 0: H (rows, readout), axis 1: W (columns, phase encoding)",
+        "axes": "axis 0: H (rows, fully sampled), axis 1: W (columns, undersampled)",
         "free_axes": [1],
         "extent": [[0, 10], [2, 11]],
         "centring": "DC at index n // 2 of every axis",
@@ -328,7 +329,7 @@ def test_lines_of_others_can_be_evaluated(tmp_path):
     with h5py.File(tmp_path / "m.h5", "w") as file:
         file["mask"] = np.arange(12) % 2
     images = smooth_images(2, size=(16, 12), dtype=torch.complex64)[:, 0]
-    assert promask.evaluate(read_mask(tmp_path / "m.h5").mask, images).acceleration == 2
+    assert promask.evaluate(read_mask(tmp_path / "m.h5").mask, from_images(images)).acceleration == 2
 
 
 def truncated(path, share=0.6):

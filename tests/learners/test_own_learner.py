@@ -9,6 +9,7 @@ import torch
 
 from helpers import smooth_images
 from promask import InputError, Run, learn
+from promask.data.arrays import from_images
 from promask.learners import LEARNERS, State
 from promask.sampling.projection import constrain
 
@@ -38,7 +39,7 @@ class EnergyWalk:
         return state.step == self.steps
 
 
-IMAGES = smooth_images(4, size=(16, 12), dtype=torch.complex64)
+IMAGES = from_images(smooth_images(4, size=(16, 12), dtype=torch.complex64))
 
 
 def test_a_learner_given_as_an_object(tmp_path):

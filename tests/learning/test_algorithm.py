@@ -91,7 +91,7 @@ def test_the_paper_preset_is_section_4():
         "mse",
     )
     assert (config.exploration * 2500, config.exploitation * 2500) == (250, 250)
-    assert (config.init, config.pattern, config.patience, config.centre) == ("uniform", "2d", 0, 0)
+    assert (config.init, config.pattern, config.patience, config.centre) == ("uniform", None, 0, 0)
 
 
 # The gradient
@@ -155,7 +155,7 @@ def test_the_learner_finds_the_optimum_of_a_tiny_grid():
     for image in tiny_images():
         spectra, target = spectrum(image, (-2, -1)), image.abs()
         losses = torch.cat(list(losses_of(choices, spectra, target)))
-        mask = fft_order(learn(image, acceleration=16).mask, 2)
+        mask = fft_order(learn(from_images(image), acceleration=16).mask, 2)
         loss = (from_spectrum(spectra * mask, (-2, -1)).abs() - target).square().mean()
         ranks.append(int((losses < loss * (1 - 1e-5)).sum()))
         excess.append(float(loss / losses.min()) - 1)
@@ -179,6 +179,6 @@ def test_the_learner_is_as_good_as_the_closed_form(pattern, axis, acceleration):
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
 def test_the_default_does_not_depend_on_the_scale_of_the_images(scale):
     images = smooth_images(6, size=(16, 16), dtype=torch.complex64)
-    reference = learn(images, acceleration=8)
-    run = learn(images * scale, acceleration=8)
+    reference = learn(from_images(images), acceleration=8)
+    run = learn(from_images(images * scale), acceleration=8)
     assert (run.mask & reference.mask).sum() >= 31

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from networks import FEW, GRADIENTS
 
 from helpers import smooth_images
+from promask.data.arrays import from_images
 from promask.errors import InputError, InputWarning
 from promask.learning import checkpoint
 from promask.learning.api import learn
@@ -26,7 +27,8 @@ from promask.learning.checkpoint import (
     unpacked,
 )
 
-IMAGES = smooth_images(count=6, channels=1, size=(12, 10))[:, 0].to(torch.complex64)
+TENSOR = smooth_images(count=6, channels=1, size=(12, 10)).to(torch.complex64)
+IMAGES = from_images(TENSOR)
 STATE = {
     "step": 3,
     "name": "x",
@@ -231,10 +233,10 @@ def test_only_the_one_before_is_there(tmp_path):
     [
         (IMAGES, {"steps": 21}, "is of a run with steps 20 and not 21"),
         (IMAGES, {"seed": 1}, "is of a run with seed 0 and not 1"),
-        (IMAGES[:5], {}, "is of a run with images 6 and not 5"),
+        (from_images(TENSOR[:5]), {}, "is of a run with images 6 and not 5"),
         (IMAGES, {"samples": 3}, "is of a run with samples 1 and not 3"),
         (IMAGES, {"learner": "gumbel-adam"}, "is of a run with learner 'best-response' and not 'gumbel-adam'"),
-        (IMAGES.flip(0, 1), {}, "is of a run on other data"),
+        (from_images(TENSOR.flip(0, 2)), {}, "is of a run on other data"),
     ],
 )
 def test_another_run_is_refused(data, settings, sentence, tmp_path):

@@ -28,7 +28,7 @@ from promask.types import Geometry
 
 def test_the_same_seed_gives_the_same_bits():
     images = smooth_images(5, size=(16, 16), dtype=torch.complex64)
-    first, again, other = (learn(images, 4, steps=30, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (learn(from_images(images), 4, steps=30, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first.probabilities, again.probabilities)
     assert first.history == again.history
     assert not torch.equal(first.probabilities, other.probabilities)
@@ -36,7 +36,7 @@ def test_the_same_seed_gives_the_same_bits():
 
 def test_the_global_random_state_is_left_alone():
     images = smooth_images(5, size=(16, 16), dtype=torch.complex64)
-    assert_global_random_state_is_untouched(lambda: learn(images, 4, steps=3))
+    assert_global_random_state_is_untouched(lambda: learn(from_images(images), 4, steps=3))
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
@@ -46,7 +46,7 @@ def test_the_budget_is_kept_exactly(preset, acceleration, pattern):
     if pattern == "1d":
         acceleration = min(acceleration, 16)
     images = smooth_images(3, size=(16, 16), dtype=torch.complex64)
-    run = learn(images, acceleration, preset=preset, steps=20, members=2, pattern=pattern)
+    run = learn(from_images(images), acceleration, preset=preset, steps=20, members=2, pattern=pattern)
     budget = int((256 if pattern == "2d" else 16) / acceleration)
     assert run.distribution.budget == budget
     assert run.probabilities.double().sum() <= budget
@@ -58,19 +58,19 @@ def test_the_budget_is_kept_exactly(preset, acceleration, pattern):
 
 def test_a_single_image_is_a_data_set_of_one():
     image = smooth_images(1, size=(16, 12), dtype=torch.complex64)
-    alone, stacked = learn(image[0, 0], 4, steps=20), learn(image, 4, steps=20)
+    alone, stacked = learn(from_images(image[0, 0]), 4, steps=20), learn(from_images(image), 4, steps=20)
     assert torch.equal(alone.probabilities, stacked.probabilities)
 
 
 def test_channels_share_one_mask():
     images = smooth_images(4, channels=3, size=(16, 12), dtype=torch.complex64)
-    assert learn(images, 4, steps=10).mask.shape == (16, 12)
+    assert learn(from_images(images), 4, steps=10).mask.shape == (16, 12)
 
 
 @pytest.mark.parametrize("axis", [(0, 1, 2), (0, 2), (1,)])
 def test_volumes(axis):
     volumes = smooth_images(2, size=(6, 8, 10), dtype=torch.complex64)
-    run = learn(volumes, 2, steps=10, volumes=True, pattern=f"{len(axis)}d", axis=axis)
+    run = learn(from_images(volumes, volumes=True), 2, steps=10, volumes=True, pattern=f"{len(axis)}d", axis=axis)
     assert run.mask.shape == (6, 8, 10)
     run.distribution.pattern.restrict(run.mask)
 
@@ -79,7 +79,7 @@ def test_a_given_start_is_used():
     """Without a step worth the name, the mode is that of the start."""
     images = smooth_images(2, size=(8, 6), dtype=torch.complex64)
     start = torch.rand(8, 6, generator=seeded())
-    run = learn(images, 4, preset="paper", members=1, init=start, steps=1, learning_rate=1e-9)
+    run = learn(from_images(images), 4, preset="paper", members=1, init=start, steps=1, learning_rate=1e-9)
     assert set(start[run.mask].tolist()) == set(start.flatten().topk(12).values.tolist())
 
 
@@ -87,15 +87,15 @@ def test_the_centre_is_always_acquired_and_counted():
     """Noise without a preferred place, so that nothing but the request keeps the centre."""
     images = torch.randn(3, 1, 16, 12, generator=seeded(), dtype=torch.complex64)
     for preset in ("default", "paper"):
-        run = learn(images, 4, preset=preset, steps=12, members=2, centre=4)
+        run = learn(from_images(images), 4, preset=preset, steps=12, members=2, centre=4)
         assert run.mask[6:10, 4:8].all()
         assert (run.probabilities[6:10, 4:8] == 1).all()
         assert run.mask.sum() == 48
         assert run.probabilities.double().sum() <= 48
-    lines = learn(images, 4, pattern="1d", steps=5, centre=3)
+    lines = learn(from_images(images), 4, pattern="1d", steps=5, centre=3)
     assert lines.mask[:, 5:8].all()
     assert lines.mask.sum() == 3 * 16
-    assert not learn(images, 4, steps=12).mask[6:10, 4:8].all()
+    assert not learn(from_images(images), 4, steps=12).mask[6:10, 4:8].all()
 
 
 @pytest.mark.parametrize("init", ["uniform", "energy"])
@@ -103,7 +103,9 @@ def test_named_starts(init):
     """Members draw masks of their own, and a start from the energy has its largest value at the centre."""
     images = smooth_images(4, dtype=torch.complex64)
     first = []
-    learn(images, 4, init=init, members=2, steps=1, on_step=lambda progress: first.append(progress.loss))
+    learn(
+        from_images(images), 4, init=init, members=2, steps=1, on_step=lambda progress: first.append(progress.loss)
+    )
     assert first[0] != first[1]
     start = starting_probabilities(init, samples_of(images), Pattern((16, 12), (0, 1))).draw(seeded())
     assert start.min() >= 0
@@ -120,22 +122,22 @@ def test_all_starts_end_on_the_same_side_of_k_space():
     half = fft_order(pattern.half(), 2)
     errors = []
     for init in ("energy", "uniform"):
-        mask = learn(images, 6, init=init).mask
+        mask = learn(from_images(images), 6, init=init).mask
         chosen = fft_order(mask, 2)
         alone = chosen & ~chosen.flip((0, 1)).roll((1, 1), (0, 1))
         assert alone.sum() > 0.1 * chosen.sum()
         assert (half[alone] > 0).float().mean() > 0.95
-        errors.append(evaluate(mask, images).summary()["nmse"])
+        errors.append(evaluate(mask, from_images(images)).summary()["nmse"])
     assert errors[0] == pytest.approx(errors[1], rel=0.01)
 
 
 def test_learning_stops_when_the_mode_no_longer_changes():
     images = smooth_images(4, dtype=torch.complex64)
-    run = learn(images, 4, pattern="1d", members=2)
+    run = learn(from_images(images), 4, pattern="1d", members=2)
     assert all(stopped is not None and stopped % 10 == 0 and stopped < 100 for stopped in run.history.stopped)
     assert len(run.history.loss) == max(run.history.stopped)
     assert [len(losses) for losses in run.history.member_loss] == run.history.stopped
-    patient = learn(images, 4, pattern="1d", patience=0)
+    patient = learn(from_images(images), 4, pattern="1d", patience=0)
     assert patient.history.stopped == [None]
     assert len(patient.history.loss) == 100
 
@@ -148,7 +150,7 @@ def test_any_callable_loss():
         seen.append((image.shape, target.shape))
         return ((image - target).square() + 1e-6).sqrt().mean()
 
-    run = learn(images, 4, loss=charbonnier, steps=5, samples=3)
+    run = learn(from_images(images), 4, loss=charbonnier, steps=5, samples=3)
     assert seen[:5] == [((48, 1, 16, 12),) * 2] * 5
     assert run.config.loss == "charbonnier"
 
@@ -181,8 +183,8 @@ def test_held_out_subjects_are_never_seen():
 
 def test_numpys_numbers_and_no_start_are_fine():
     images = smooth_images(2, dtype=torch.complex64)
-    run = learn(images, np.float64(4), steps=np.int64(2), seed=np.int64(3), init=None)
-    assert torch.equal(run.mask, learn(images, 4, steps=2, seed=3).mask)
+    run = learn(from_images(images), np.float64(4), steps=np.int64(2), seed=np.int64(3), init=None)
+    assert torch.equal(run.mask, learn(from_images(images), 4, steps=2, seed=3).mask)
     assert Config.preset("default", acceleration=np.float32(4)).acceleration == 4
     assert Config.preset("default", acceleration=4, axis=np.array([0, 1])).axis == (0, 1)
 
@@ -230,7 +232,7 @@ def test_members_are_independent_runs():
         centred(optimised(samples_of(images), pattern, ImageLoss("mse"), config, start, member)[0], 2)
         for member in (2, 0, 1)
     ]
-    run = learn(images, 4, steps=15, members=3, init="uniform")
+    run = learn(from_images(images), 4, steps=15, members=3, init="uniform")
     stacked = torch.stack(alone).double()
     torch.testing.assert_close(run.probabilities, stacked.mean(0).float(), atol=1e-6, rtol=0)
     torch.testing.assert_close(run.variance, stacked.var(0, correction=0).float(), atol=1e-6, rtol=0)
@@ -243,7 +245,7 @@ def test_members_differ_in_their_batches_and_their_noise():
     """From one start, with one image to choose from or with full masks, so that only the other is random."""
     images = smooth_images(20, size=(12, 10), dtype=torch.complex64)
     start = torch.full((12, 10), 0.5)
-    by_noise = learn(images[:1], 4, steps=1, batch_size=2, members=3, init=start)
+    by_noise = learn(from_images(images[:1]), 4, steps=1, batch_size=2, members=3, init=start)
     assert len({losses[0] for losses in by_noise.history.member_loss}) == 3
     seen = []
 
@@ -251,19 +253,19 @@ def test_members_differ_in_their_batches_and_their_noise():
         seen.append(target[:, 0, 0, 0].tolist())
         return (image - target).square().mean()
 
-    learn(images, 4, steps=1, batch_size=3, members=3, init=start, loss=spy)
+    learn(from_images(images), 4, steps=1, batch_size=3, members=3, init=start, loss=spy)
     assert len({tuple(values) for values in seen[:3]}) == 3
 
 
 def test_every_member_starts_from_the_given_probabilities():
     start = torch.rand(16, 12, generator=seeded()) * 0.3
     images = smooth_images(2, dtype=torch.complex64)
-    run = learn(images, 2, preset="paper", steps=1, members=3, init=start, learning_rate=1e-9)
+    run = learn(from_images(images), 2, preset="paper", steps=1, members=3, init=start, learning_rate=1e-9)
     torch.testing.assert_close(run.probabilities, start)
 
 
 def test_a_single_member_has_no_variance():
-    assert learn(smooth_images(2, dtype=torch.complex64), 4, steps=3).variance.max() == 0
+    assert learn(from_images(smooth_images(2, dtype=torch.complex64)), 4, steps=3).variance.max() == 0
 
 
 # Refusals
@@ -300,12 +302,16 @@ def test_a_single_member_has_no_variance():
 )
 def test_bad_settings(settings, message):
     with pytest.raises(InputError, match=message):
-        learn(smooth_images(2, dtype=torch.complex64), **({"acceleration": 4, "steps": 2} | settings))
+        learn(from_images(smooth_images(2, dtype=torch.complex64)), **({"acceleration": 4, "steps": 2} | settings))
 
 
 def test_a_loss_that_breaks_down_stops_the_run():
     with pytest.raises(FloatingPointError, match="The loss became nan at step 1"):
-        learn(smooth_images(2, dtype=torch.complex64), 4, loss=lambda x, y: (x - y).mean() * float("nan"))
+        learn(
+            from_images(smooth_images(2, dtype=torch.complex64)),
+            4,
+            loss=lambda x, y: (x - y).mean() * float("nan"),
+        )
 
 
 # Padding and the judged part of the image
@@ -357,19 +363,21 @@ def test_only_the_middle_of_the_image_is_judged():
 def test_few_lines(width, acceleration):
     """So few units that none of them is undecided: there is nothing to fit a curvature to."""
     images = smooth_images(4, channels=3, size=(24, width), dtype=torch.complex64)
-    run = learn(images, acceleration, pattern="1d", steps=8)
+    run = learn(from_images(images), acceleration, pattern="1d", steps=8)
     assert run.mask[0].sum() == int(width / acceleration)
     assert torch.isfinite(torch.tensor(run.history.loss)).all()
 
 
 def test_the_record_tells_how_data_were_read():
     images = smooth_images(4, dtype=torch.complex64)
-    run = learn(load(images, Reading(kspace="emulated", size=(8, 8), slices=(0, 3))), 4, steps=2)
+    read = Reading(kspace="emulated", size=(8, 8), slices=(0, 3), axes="slice coil y x")
+    run = learn(load(images, read), 4, steps=2)
     assert (run.config.kspace, run.config.size, run.config.slices) == ("emulated", (8, 8), (0, 3))
+    assert run.config.axes == "slice coil y x"
     kspace = to_kspace(images, (-2, -1))[:, 0]
-    again = learn(kspace, 4, steps=2, holds="kspace")
-    assert torch.equal(again.mask, learn(to_image(kspace, (-2, -1)), 4, steps=2).mask)
-    learn(images.conj(), 4, steps=2)
+    again = learn(kspace, 4, steps=2, axes="slice ky kx", readout="none")
+    assert torch.equal(again.mask, learn(to_image(kspace, (-2, -1)), 4, steps=2, axes="slice y x").mask)
+    learn(from_images(images.conj()), 4, steps=2)
 
 
 def test_no_thread_outlives_an_interrupted_run(monkeypatch):
@@ -380,7 +388,7 @@ def test_no_thread_outlives_an_interrupted_run(monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        learn(smooth_images(4, dtype=torch.complex64), 4, steps=5, on_step=interrupt)
+        learn(from_images(smooth_images(4, dtype=torch.complex64)), 4, steps=5, on_step=interrupt)
     assert threading.active_count() == before
 
 
@@ -389,7 +397,13 @@ def test_callbacks_see_centred_probabilities(pattern):
     """As the run has them: the last ones are the result."""
     seen = []
     images = smooth_images(4, size=(15, 12), dtype=torch.complex64)
-    run = learn(images, 4, pattern=pattern, steps=12, on_step=lambda progress: seen.append(progress.probabilities))
+    run = learn(
+        from_images(images),
+        4,
+        pattern=pattern,
+        steps=12,
+        on_step=lambda progress: seen.append(progress.probabilities),
+    )
     assert run.record.reference is None
     assert torch.equal(seen[-1], run.probabilities)
     assert seen[-1][tuple(n // 2 for n in seen[-1].shape)] == seen[-1].max(), "DC is in the middle"

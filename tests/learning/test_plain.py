@@ -51,17 +51,17 @@ def test_reference_masks_are_the_baselines(pattern, centre):
 def test_a_plain_mask_takes_the_place_of_a_worse_one():
     """One step from a start at random leads nowhere."""
     images = smooth_images(4, size=(18, 14), dtype=torch.complex64)
-    hurried = learn(images, 4, steps=1, init="uniform")
+    hurried = learn(from_images(images), 4, steps=1, init="uniform")
     pattern = hurried.distribution.pattern
     assert hurried.record.reference == "energy"
     assert torch.equal(hurried.mask, baseline_mask("energy", from_images(images), pattern, 4))
     assert torch.equal(hurried.probabilities, hurried.mask.float())
-    assert learn(images, 4, preset="paper", steps=1, members=1).record.reference is None
+    assert learn(from_images(images), 4, preset="paper", steps=1, members=1).record.reference is None
 
 
 def test_a_better_mask_stays():
     images = smooth_images(4, size=(18, 14), phase=False).float()
-    run = learn(images, 4)
+    run = learn(from_images(images), 4)
     assert run.record.reference is None
     pattern, samples, task = run.distribution.pattern, samples_of(images), ImageLoss("mse")
     plain = reference_masks(samples, pattern, run.distribution.budget, 0)

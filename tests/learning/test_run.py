@@ -8,6 +8,7 @@ import torch
 
 from helpers import smooth_images
 from promask import Config, Run, evaluate, learn
+from promask.data.arrays import from_images
 from promask.errors import InputError
 from promask.learning.records import Quality
 from promask.operators.fourier import to_image
@@ -23,9 +24,8 @@ def edit(folder, before, after):
 
 @pytest.fixture(scope="module")
 def run():
-    return learn(
-        smooth_images(3, dtype=torch.complex64), 4.5, steps=12, members=2, seed=7, pattern="1d", axis=(0,)
-    )
+    images = from_images(smooth_images(3, dtype=torch.complex64))
+    return learn(images, 4.5, steps=12, members=2, seed=7, pattern="1d", axis=(0,))
 
 
 def test_the_folder_is_the_contract(run, tmp_path):
@@ -181,7 +181,7 @@ def test_the_report_is_one_file_without_links(run, tmp_path):
 
 
 def test_a_run_is_shown_in_one_paragraph():
-    run = learn(smooth_images(3, size=(12, 10), dtype=torch.complex64), 4, steps=4, pattern="1d")
+    run = learn(from_images(smooth_images(3, size=(12, 10), dtype=torch.complex64)), 4, steps=4, pattern="1d")
     assert "\n" not in repr(run)
     assert repr(run).startswith("Run: x5, 2 of 10 lines of 12 x 10, learned from 3 images of ")
     assert "for mse with zero-filled by best-response in 4 steps (" in repr(run)
@@ -190,7 +190,7 @@ def test_a_run_is_shown_in_one_paragraph():
 def test_a_run_is_exported_by_itself(tmp_path):
     from promask.export import read_mask
 
-    run = learn(smooth_images(3, size=(12, 10), dtype=torch.complex64), 4, steps=4)
+    run = learn(from_images(smooth_images(3, size=(12, 10), dtype=torch.complex64)), 4, steps=4)
     for name in ("mask.cfl", "mask.mat", "mask.npy"):
         assert torch.equal(read_mask(run.export(tmp_path / name)).mask, run.mask)
 
@@ -198,16 +198,19 @@ def test_a_run_is_exported_by_itself(tmp_path):
 def test_a_config_says_it_all():
     images = smooth_images(3, size=(12, 10), dtype=torch.complex64)
     config = Config.preset("default", acceleration=4, steps=5, pattern="1d", seed=3, loss="l1")
-    run, same = learn(images, config), learn(images, 4, steps=5, pattern="1d", seed=3, loss="l1")
+    run, same = (
+        learn(from_images(images), config),
+        learn(from_images(images), 4, steps=5, pattern="1d", seed=3, loss="l1"),
+    )
     assert run.config == same.config
     assert torch.equal(run.probabilities, same.probabilities)
     with pytest.raises(InputError, match="The settings are in the Config: give `steps` there"):
-        learn(images, config, steps=7)
+        learn(from_images(images), config, steps=7)
 
 
 def test_a_misspelt_argument_is_suggested():
     with pytest.raises(InputError, match=r"Unknown argument `center`: did you mean `centre`\?"):
-        learn(smooth_images(3), 4, center=8)
+        learn(from_images(smooth_images(3)), 4, center=8)
 
 
 class Halved:
@@ -225,13 +228,13 @@ class Halved:
 def test_a_run_is_measured_with_the_reconstruction_it_was_learned_for(tmp_path):
     """Though another one has the same name; a run from disk does not have the object."""
     images = smooth_images(4, size=(12, 10), dtype=torch.complex64)
-    run = learn(images, 4, recon=Halved(), steps=3)
-    assert evaluate(run, images).psnr == evaluate(run.mask, images, recon=Halved()).psnr
-    assert evaluate(run, images).psnr != evaluate(run.mask, images).psnr
+    run = learn(from_images(images), 4, recon=Halved(), steps=3)
+    assert evaluate(run, from_images(images)).psnr == evaluate(run.mask, from_images(images), recon=Halved()).psnr
+    assert evaluate(run, from_images(images)).psnr != evaluate(run.mask, from_images(images)).psnr
     again = Run.load(run.save(tmp_path / "run"))
     with pytest.raises(InputError, match="a reconstruction of your own, 'zero-filled': give it as `recon`"):
-        evaluate(again, images)
-    assert evaluate(again, images, recon=Halved()).psnr == evaluate(run, images).psnr
+        evaluate(again, from_images(images))
+    assert evaluate(again, from_images(images), recon=Halved()).psnr == evaluate(run, from_images(images)).psnr
 
 
 @pytest.mark.parametrize(
@@ -248,13 +251,13 @@ def test_a_run_is_measured_with_the_reconstruction_it_was_learned_for(tmp_path):
 )
 def test_arguments_that_cannot_be(settings, sentence):
     with pytest.raises(InputError, match=sentence):
-        learn(smooth_images(3), **settings)
+        learn(from_images(smooth_images(3)), **settings)
 
 
 @pytest.mark.parametrize(
     ("measured", "said"), [(10, "the same 10 images"), (159, "the same 10 of the 159 images")]
 )
 def test_a_table_on_some_of_the_images_says_so(measured, said):
-    run = learn(smooth_images(3, size=(12, 10), dtype=torch.complex64), 4, steps=2)
+    run = learn(from_images(smooth_images(3, size=(12, 10), dtype=torch.complex64)), 4, steps=2)
     run = run.with_record(evaluation=Quality(acceleration=4, images=measured, part="test"))
     assert f"All masks were measured on {said}, " in how_compared(run, 10, 5)

@@ -182,7 +182,7 @@ def test_the_command_line_understands(name):
     [
         "learn brain --accel 8 --out run --no-such-option",
         "learn brain --accel many --out run",
-        "compare brain --accel 4 eight --out run",
+        "export run --shape 320 wide --out run",
         "learn --accel 8 --out run",
         "learn brain --accel 8",
         "no-such-command",

@@ -45,10 +45,12 @@ def evaluate(
     Examples:
       promask evaluate runs/brain brain
       promask evaluate runs/brain scans.npz --part all --json
+      promask evaluate runs/brain a.h5 b.h5 "scans/*.mat"
       promask evaluate mask.mat scans.npz --recon cs
       promask evaluate runs/knee fastmri:ROOT --convention fastmri
       promask evaluate runs/task cardiac --network unet.safetensors
     """
+    from promask.data.folders import shorten
     from promask.evaluation.conventions import find_convention
     from promask.evaluation.evaluate import evaluate as measure
     from promask.export import read_mask
@@ -65,7 +67,7 @@ def evaluate(
         output.print(*quality_tables({str(mask): summary}), sep="\n")
         volumes = f" in {count(len(result.psnr), 'volume')}" if result.of == "volume" else ""
         output.print(
-            f"{count(result.images, 'sample')}{volumes} of {data} ({result.part}), {result.recon}. "
+            f"{count(result.images, 'sample')}{volumes} of {shorten(data)} ({result.part}), {result.recon}. "
             f"{find_convention(convention).sentence}"
         )
         if result.segmented:
@@ -100,6 +102,7 @@ def stability(
       promask stability runs/brain brain --draws 50 --json
     """
     from promask.data.atomic import check_writable, save_text
+    from promask.data.folders import shorten
     from promask.evaluation.stability import stability as measure_stability
     from promask.figures.comparison import stability_figure
     from promask.figures.layout import save_figure
@@ -120,4 +123,4 @@ def stability(
     if as_json:
         print_json(summary)
     else:
-        show_stability(result, data, (numbers, figure))
+        show_stability(result, shorten(data), (numbers, figure))

@@ -37,9 +37,9 @@ Masks = Annotated[
 Out = Annotated[Path, option("FILE", "Where to write FILE.png and FILE.svg.", False)]
 Dpi = Annotated[int | None, option("N", "Dots per inch of the pictures.", "200", min=20, max=1200)]
 OptionalData = Annotated[
-    str | None,
+    list[str] | None,
     option(
-        "DATA", f"The images: {options.DATA_HELP}", "the held-out part of the run's data", options.complete_data
+        "DATA...", f"The images: {options.DATA_HELP}", "the held-out part of the run's data", options.complete_data
     ),
 ]
 Image = Annotated[int | None, option("N", "The number of the image to show, from 0.", "the one in the middle")]
@@ -258,7 +258,7 @@ def _load_with_trajectory(folder: Path) -> "Run":
 
 
 def _images(
-    run: "Run", data: str | None, part: str | None, on_file: "OnFile", reading: dict[str, Any]
+    run: "Run", data: list[str] | None, part: str | None, on_file: "OnFile", reading: dict[str, Any]
 ) -> "SampleSet":
     from promask.evaluation.evaluate import held_out
 

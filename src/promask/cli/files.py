@@ -59,7 +59,8 @@ def cache(clear: Annotated[bool, flag("--clear", "Remove what it holds.")] = Fal
 def report(
     folder: options.RunFolder,
     data: Annotated[
-        str | None, option("DATA", "The images: see promask learn.", "those of the run", options.complete_data)
+        list[str] | None,
+        option("DATA...", "The images: see promask learn.", "those of the run", options.complete_data),
     ] = None,
     network: Annotated[Path | None, option("FILE", "The segmentation network.", "that of the run")] = None,
     part: options.Part = None,

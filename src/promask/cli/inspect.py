@@ -57,7 +57,10 @@ def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> No
     table = RichTable(box=None, show_header=False, pad_edge=False)
     for name, text in found.facts():
         table.add_row(name, text)
-    output.print(table)
+    if not output.is_terminal:  # a file has no width
+        table.width = output.measure(table, options=output.options.update(width=1000)).maximum
+    if table.rows:
+        output.print(table)
     if found.problem is not None:
         return
     output.print(
@@ -71,7 +74,9 @@ def _show(found: "Inspection", given: Mapping[str, str], out: Path | None) -> No
 
 def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str]:
     """The commands that make sense now: to settle what is uncertain, or to learn."""
-    source = shlex.quote(found.source)
+    from promask.data.sources import source_words
+
+    source = shlex.join(source_words(found.source))
     words = " ".join(f"{name} {value}".rstrip() for name, value in given.items())
     base = f"{source} {words}".rstrip()
     if found.problem is not None:

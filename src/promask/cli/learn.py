@@ -92,6 +92,8 @@ def learn(
     Examples:
       promask learn brain --accel 8 --out runs/brain
       promask learn scans/ --accel 4 --pattern 1d --out runs/lines
+      promask learn a.h5 b.h5 "scans/*.mat" --accel 4 --out runs/files
+      promask learn bids/ --select T1w ses-01 --accel 4 --out runs/t1
       promask learn scans.npz --accel 8 --loss ssim --members 5 --out runs/ssim
       promask learn fastmri:ROOT --accel 4 --pattern 1d --out runs/knee
       promask learn brain --coils 8 --recon cg-sense --accel 4 --out runs/sense

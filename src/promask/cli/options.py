@@ -157,8 +157,8 @@ def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
 
 DATA_HELP = (
     "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
-    ".nii, .nii.gz, .cfl, .mrd, .dat, .dcm; a folder of files; or acdc:ROOT, brats:ROOT, fastmri:ROOT, "
-    "fastmri+:ROOT."
+    ".nii, .nii.gz, .cfl, .mrd, .dat, .dcm; a folder of files, or a glob in quotes; several of these; or "
+    "acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
 )
 ACCELERATION_HELP = "Acceleration factor, at least 1"
 CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in the number of samples."
@@ -167,7 +167,7 @@ RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}."
 FORMAT_HELP = f"File format: {', '.join(FORMATS)}."
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False, autocompletion=complete_data)
+    list[str], typer.Argument(metavar="DATA...", help=DATA_HELP, show_default=False, autocompletion=complete_data)
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 Axis = Annotated[
@@ -218,6 +218,7 @@ EACH_FRAME_HELP = "Each frame of a series is an image of its own; all share one 
 PHASE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
 VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d."
 PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
+SELECT_HELP = "Read files of these parts in their names, T1w ses-01, or that fit a glob, '*_T1w.nii.gz'."
 NOISE_HELP = "Noise added to k-space, as a share of its largest magnitude."
 READING: Mapping[str, Any] = {
     "volumes": _reading(bool, "", VOLUMES_HELP, name="--volumes"),
@@ -232,6 +233,7 @@ READING: Mapping[str, Any] = {
     "plane": _reading(str | None, "PLANE", PLANE_HELP, "across the longest voxels", PLANES),
     "slices": _reading(str | None, "FIRST:END", "Slices, such as 10:40 or 2:-2.", "all", callback=parse_slices),
     "size": _reading(list[int] | None, "H W", "Crop or pad the images to this size.", False),
+    "select": _reading(list[str] | None, "WORDS", SELECT_HELP, "all"),
     "skip_bad": _reading(bool, "", "Leave out what cannot be read, with a warning.", name="--skip-bad"),
     "coils": _reading(int | None, "N", "Simulate N receive coils around images of one channel."),
     "noise": _reading(float | None, "SHARE", NOISE_HELP, "0"),
@@ -292,12 +294,17 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 MULTIPLE: Mapping[tuple[str, str], str] = {
     ("", "--size"): r"\d+",
     ("", "--shape"): r"\d+",
+    ("", "--select"): r"[^-].*",
+    ("report", "--data"): r"[^-].*",
+    ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
     ("compare", "--methods"): r"[^-].*",
     ("report", "--beside"): r"(?!-).*=.*",
     ("segment", "--classes"): r"[^-].*",
 }
 """Options of all commands or of one that take several values, and the pattern of a value."""
+OF_FILES = ("--data", "--select")
+"""Those of them whose values may have commas in them."""
 
 
 def repeat_options(arguments: list[str]) -> list[str]:
@@ -317,7 +324,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
     result: list[str] = []
     option, waiting = "", False
     for word in itertools.chain.from_iterable(words):
-        values = word.split(",")
+        values = [word] if option in OF_FILES else word.split(",")
         if option and all(re.fullmatch(multiple[option], value) for value in values):
             result += itertools.chain.from_iterable((option, value) for value in values)
             waiting = False

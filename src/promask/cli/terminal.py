@@ -136,7 +136,9 @@ def translate_arguments(text: str, command: Any) -> str:
         The message for users of the command line, such as "leave it out with --skip-bad."
     """
     names = {
-        parameter.name: parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar
+        parameter.name: parameter.opts[0]
+        if parameter.param_type_name == "option"
+        else (parameter.metavar or "").removesuffix("...")
         for parameter in command.params
     }
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from promask.errors import Choice, InputError, UncertainDataError, count, one_line
 
 SUBJECT, SLICE, FRAME, CONTRAST, COIL, PARTS, EMPTY = "subject", "slice", "frame", "contrast", "coil", "re/im", "_"
-SAMPLES = (SUBJECT, SLICE, FRAME)
-"""Along these, arrays are independent samples."""
 DIRECTIONS = ("kx", "ky", "kz")
 IMAGE_DIRECTIONS = ("x", "y", "z")
 ROLES = (SUBJECT, SLICE, FRAME, CONTRAST, COIL, *DIRECTIONS, *IMAGE_DIRECTIONS, PARTS, EMPTY)
@@ -23,7 +21,6 @@ OTHER_NAMES = {
     "time": FRAME,
     "t": FRAME,
     "echo": CONTRAST,
-    "channel": CONTRAST,
     "contrasts": CONTRAST,
     "coils": COIL,
     "ri": PARTS,
@@ -201,12 +198,10 @@ def _possible(
     told: Mapping[str, int],
 ) -> list[Arrangement]:
     """The ways to read an array: where its directions lie, and the roles of the other axes."""
-    parts = in_kspace and not is_complex
-    if parts and not (shape and shape[-1] % 2 == 0):
+    parts = in_kspace and not is_complex  # real and imaginary parts come last
+    if parts and shape[-1] % 2:
         return []
-    inner = shape[:-1] if parts and shape[-1] == 2 else shape
-    interleaved = parts and shape[-1] != 2
-    inner = inner[:-1] if interleaved else inner
+    inner, interleaved = shape[:-1] if parts else shape, parts and shape[-1] > 2
     result: dict[tuple[str, ...], str] = {}
     dimensions = [3] if volumes else [2, 3] if is_complex or parts else [2]
     for space in dimensions:
@@ -231,7 +226,7 @@ def _possible(
 def _sides(shape: Sequence[int], space: int, last_first: bool, both: bool) -> list[bool]:
     """Whether the directions may be the last axes, or the first: where the longest axes lie, or the usual side."""
     if len(shape) == space:
-        return [True]
+        return [not last_first]
     usual, other = not last_first, last_first
 
     def ratio(last: bool) -> float:

@@ -135,11 +135,8 @@ class FileSet:
     def prepare_file(self, place: int) -> PreparedFile:
         """The prepared samples of a file, from the cache if they are there."""
         if place not in self._prepared:
-            file, reading, apart = (
-                self.files[place],
-                self.reading,
-                ("skip_bad", "readout", "each_frame", *Reading.SCAN),
-            )
+            file, reading = self.files[place], self.reading
+            apart = ("select", "skip_bad", "readout", "each_frame", *Reading.SCAN)
             settings = {name: value for name, value in reading.reading_settings().items() if name not in apart}
             description = [VERSION, settings, file.variant, file.shape, list(file.numbers), asdict(file.geometry)]
             with _explain_errors(file):

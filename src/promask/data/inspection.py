@@ -13,11 +13,10 @@ from promask.data.atomic import Array
 from promask.data.description import DataDescription, describe_data
 from promask.data.file_set import FileSet, prepare
 from promask.data.preprocess import SPARSE, find_extent, find_peak, share_of_zeros
-from promask.data.readers.bart import find_bart_file
 from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, resolve_subset
-from promask.data.sources import load
+from promask.data.sources import is_source, load, source_text, source_words
 from promask.errors import Choice, InputError, UncertainDataError, count
 from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.zero_filled import Sense
@@ -166,7 +165,7 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
         What was found. Where the data can be read in several ways, `choices` lists them; where they cannot be
         used, `problem` says why.
     """
-    source = data if isinstance(data, str) else str(data) if isinstance(data, Path) else "the array"
+    source = source_text(data) if is_source(data) else "the array"
     try:
         whole = load(data, reading)
         middle = prepare(Subset(whole, [len(whole) // 2]))
@@ -196,7 +195,7 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
 
 def list_arrays(source: str) -> list[ArrayEntry]:
     """The arrays of a file that holds arrays by name, as its users see their axes; none of other data."""
-    path = find_bart_file(source)
+    path = Path(source_words(source)[0])
     lister = ARRAY_LISTS.get(path.suffix.lower())
     if lister is None or not path.is_file():
         return []
@@ -236,14 +235,13 @@ def measure_kspace(image: torch.Tensor) -> Measurement:
 def _noise(kspace: Array, extent: Sequence[tuple[int, int]], largest: float) -> float | None:
     """From the median magnitude in the corners: that of complex noise is sqrt(2 ln 2) standard deviations."""
     ends = [(slice(a, a + max(1, (b - a) // CORNER)), slice(b - max(1, (b - a) // CORNER), b)) for a, b in extent]
-    corners = [
-        np.abs(kspace[(slice(None), *(end[bit >> axis & 1] for axis, end in enumerate(ends)))]).reshape(-1)
-        for bit in range(2 ** len(ends))
-    ]
-    values = [corner[corner > 0] for corner in corners]
-    medians = [
-        float(np.median(corner))
-        for corner, all_ in zip(values, corners, strict=True)
-        if len(corner) > len(all_) / 2
-    ]
-    return min(medians) / math.sqrt(2 * math.log(2)) / largest if medians and largest else None
+    values = np.concatenate(
+        [
+            np.abs(kspace[(slice(None), *(end[bit >> axis & 1] for axis, end in enumerate(ends)))]).reshape(-1)
+            for bit in range(2 ** len(ends))
+        ]
+    )
+    known = values[values > 0]  # corners outside of an ellipse are not measured
+    if len(known) < len(values) / 2 or not largest:
+        return None
+    return float(np.median(known)) / math.sqrt(2 * math.log(2)) / largest

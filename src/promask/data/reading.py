@@ -48,6 +48,9 @@ class Reading:
     """The first slice to read and the one after the last; negative numbers count from the end."""
     size: tuple[int, ...] | None = None
     """Images are cropped, or padded with zeros, to this size around their centre."""
+    select: tuple[str, ...] | None = None
+    """Which files are read: words that all must fit; None: all files. A glob fits the name of a file or its path
+    below the folder, any other word a part of the name between underscores, such as `T1w` or `ses-01`."""
     skip_bad: bool = False
     """Whether files and slices that cannot be used are left out with a warning; otherwise they are an error."""
     coils: int | None = None
@@ -80,6 +83,11 @@ class Reading:
             lambda value: value is None or (len(value) in (1, 2, 3) and all(_whole(n) and n > 0 for n in value)),
             "whole numbers, such as 256 256",
         ),
+        "select": (
+            (tuple, type(None)),
+            lambda value: value is None or (value != () and all(isinstance(word, str) and word for word in value)),
+            "parts of file names, such as T1w or '*_T1w.nii.gz'",
+        ),
         "skip_bad": (bool, lambda value: True, "true or false"),
         "coils": (
             (int, type(None)),
@@ -94,7 +102,8 @@ class Reading:
         for name, value in list(vars(self).items()):
             kind, allowed, wanted = self.CHECKS[name]
             value = _plain(value)
-            value = (value,) if name in ("size", "axis") and (_whole(value) or isinstance(value, str)) else value
+            value = (value,) if name in ("size", "axis") and _whole(value) else value
+            value = (value,) if name in ("select", "axis") and isinstance(value, str) else value
             value = " ".join(map(str, value)) if name == "axes" and isinstance(value, tuple) else value
             object.__setattr__(self, name, value)
             is_number_as_bool = isinstance(value, bool) and kind is not bool
@@ -163,6 +172,7 @@ class ReadingSettings(TypedDict, total=False):
     plane: str | None
     slices: tuple[int | None, int | None] | None
     size: Sequence[int] | None
+    select: str | Sequence[str] | None
     skip_bad: bool
     coils: int | None
     noise: float

@@ -3,16 +3,14 @@
 A new format or built-in data set is one file, and one line in a table here.
 """
 
-import dataclasses
 import functools
 import logging
 import os
-import re
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
@@ -24,28 +22,29 @@ from promask.data.builtin.knee import knee
 from promask.data.builtin.phantom import Anatomy
 from promask.data.description import DataDescription, describe_data
 from promask.data.file_set import FileSet, OnFile, prepare, read_headers
+from promask.data.folders import FileReader, expand, is_glob, read_files, shorten
 from promask.data.readers.acdc import read_acdc
-from promask.data.readers.bart import find_bart_file, read_bart
+from promask.data.readers.bart import read_bart
 from promask.data.readers.brats import read_brats
-from promask.data.readers.dicom import find_dicom_series, is_dicom, read_dicom
+from promask.data.readers.dicom import read_dicom
 from promask.data.readers.fastmri import read_fastmri, read_fastmri_plus
 from promask.data.readers.hdf5 import read_hdf5
 from promask.data.readers.matlab import read_mat
-from promask.data.readers.nifti import is_label, read_nifti, split_name
+from promask.data.readers.nifti import read_nifti, split_name
 from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.readers.twix import read_twix
 from promask.data.reading import Reading
-from promask.data.sample_file import ReadHeader, SampleFile
+from promask.data.sample_file import ReadHeader
 from promask.data.sample_sets import ArraySet, Subset, choose_part, reading_of, resolve_subset
 from promask.data.sensitivities import CalibratedSet, calibrate
-from promask.errors import InputError, InputWarning
+from promask.errors import InputError
 from promask.recon.base import Reconstruction
 from promask.types import SampleSet
 
 logger = logging.getLogger("promask")
 """Says in one line what was understood of data, at the level INFO."""
-FileReader = Callable[[Path, Reading], SampleFile]
-"""Describes the samples of a file by its header."""
+Source = str | Path | Sequence[str | Path]
+"""What names data: a data set, a file, a folder or a glob, or several of the last three."""
 
 
 @functools.cache
@@ -102,15 +101,15 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
     (1, 16, 16)
 
     Args:
-        data: The name of a built-in data set, perhaps followed by `+phase`; a file or folder; `acdc:ROOT`, ...; an
-            array or tensor; a torch Dataset; or a data set that is loaded already.
+        data: The name of a built-in data set, perhaps followed by `+phase`; a file, a folder or a glob, or a list
+            of these; `acdc:ROOT`, ...; an array or tensor; a torch Dataset; or a data set that is loaded already.
         reading: What is read, and how.
 
     Returns:
         The data set. Of files only the headers have been read: see `read_part`.
     """
-    if isinstance(data, str | Path):
-        return _from_text(str(data), reading)
+    if is_source(data):
+        return _from_words(source_words(data), reading)
     if isinstance(data, SampleSet):
         _check_same_reading(data, reading)
         return data
@@ -121,39 +120,44 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
     raise InputError(f"Cannot load data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
 
 
-def _from_text(text: str, reading: Reading) -> SampleSet:
-    name, _, option = text.partition("+")
-    if name in BUILT_IN and option in ("", "phase"):
-        if reading.array or reading.holds or reading.plane:
-            raise InputError(f"{text} is built in: leave out `array`, `holds` and `plane`.")
+def _from_words(words: Sequence[str], reading: Reading) -> SampleSet:
+    text = words[0]
+    for word in words:
+        if len(words) > 1 and _is_data_set(word):
+            other = words[1] if word == text else text
+            raise InputError(
+                f"{word} cannot be read together with {other}: give one data set, or files, folders and globs."
+            )
+    if _is_built_in(text):
+        for setting in ("array", "holds", "axes", "plane", "select"):
+            if getattr(reading, setting) is not None:
+                raise InputError(f"{text} is built in: leave out `{setting}`.")
+        name, _, option = text.partition("+")
         return apply_reading(BUILT_IN[name](volumes=reading.volumes, phase=option == "phase"), reading)
-    collection, _, root = text.partition(":")
-    if collection in COLLECTIONS and root:
+    collection, root = split_collection(text)
+    if collection:
         if not Path(root).is_dir():
-            raise InputError(f"{root} is not a folder: {collection}:ROOT needs the folder of the data set.")
-        headers = COLLECTIONS[collection](Path(root), reading)
+            raise InputError(f"{root} is not a folder: {collection}ROOT needs the folder of the data set.")
+        if reading.select:
+            raise InputError(f"{collection}ROOT has a layout of its own: leave out `select`.")
+        headers = COLLECTIONS[collection.removesuffix(":")](Path(root), reading)
     else:
-        headers = _headers(text, reading)
-    return FileSet(read_headers(headers, reading), reading, text)
+        for word in words:
+            _check_there(word)
+        headers = read_files(words, reading, READERS)
+    return FileSet(read_headers(headers, reading), reading, source_text(words))
 
 
-def _headers(text: str, reading: Reading) -> list[ReadHeader]:
-    """The headers of a file, or of the files in a folder."""
-    path = find_bart_file(text)
-    if not path.exists():
-        collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
-        raise InputError(
-            f"{text} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); promask reads folders and "
-            f"{collections}, too."
-        )
-    if path.is_dir():
-        return read_folder(path, reading, READERS)
-    if not path.is_file():  # a pipe, from which nothing may ever come
-        raise InputError(f"{text} is neither a file nor a folder: promask cannot read data from there.")
-    suffix = ".dcm" if is_dicom(path) else split_name(path)[1].lower()
-    if suffix not in READERS:
-        raise InputError(f"{text} cannot be read: promask reads {', '.join(READERS)} files, and folders of them.")
-    return [functools.partial(READERS[suffix], path, reading)]
+def _check_there(word: str) -> None:
+    if expand(word):
+        return
+    if is_glob(word):
+        raise InputError(f"No file matches {word}: check its folder and its ending.")
+    collections = ", ".join(f"{name}:ROOT" for name in COLLECTIONS)
+    raise InputError(
+        f"{word} is neither a file nor a built-in data set ({', '.join(BUILT_IN)}); promask reads folders, globs "
+        f"and {collections}, too."
+    )
 
 
 def _check_same_reading(data: SampleSet, reading: Reading) -> None:
@@ -233,135 +237,103 @@ def check_roles(data: SampleSet) -> None:
         )
 
 
+def is_source(data: Any) -> TypeGuard[Source]:
+    """Whether data are given by name, and not as an object that holds them."""
+    if isinstance(data, list | tuple) and data:
+        return all(isinstance(each, str | Path) for each in data)
+    return isinstance(data, str | Path)
+
+
+def source_words(source: Source) -> list[str]:
+    """The names in a source; one text may hold several, as `source_text` joins them.
+
+    A text that is a file, a folder or a glob as a whole is one name, whatever letters it has.
+
+    >>> source_words("brain"), source_words("scans/a.h5 'my scans/*.h5'"), source_words("my scan.h5")
+    (['brain'], ['scans/a.h5', 'my scans/*.h5'], ['my scan.h5'])
+    """
+    if not isinstance(source, str):
+        return [str(source)] if isinstance(source, Path) else [str(each) for each in source]
+    words = []
+    with suppress(ValueError):  # a quotation mark in a name
+        words = shlex.split(source)
+    if len(words) < 2 or _is_there(source):
+        return [source]
+    are_files = all(split_name(Path(word))[1].lower() in READERS for word in words)
+    return words if are_files or any(map(_is_there, words)) else [source]
+
+
+def source_text(source: Source) -> str:
+    """A source as one text, from which `load` gets the same data.
+
+    >>> source_text(["scans/a.h5", "my scans/*.h5"])
+    "scans/a.h5 'my scans/*.h5'"
+    """
+    words = source_words(source)
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
+def short_source(source: Source) -> str:
+    """A source without the place where its files lie.
+
+    >>> short_source("scans/knee.npz"), short_source("acdc:data/ACDC/"), short_source("brain")
+    ('knee.npz', 'acdc:ACDC', 'brain')
+    >>> short_source("scans/a.h5 scans/b.h5 scans/c.h5"), short_source("scans/*.h5")
+    ('a.h5 and 2 more', 'scans/*.h5')
+    """
+    words = source_words(source)
+    collection, place = split_collection(words[0])
+    name = place if is_glob(place) else Path(place).name or place
+    return shorten([collection + name, *words[1:]])
+
+
 def absolute_source(data: Any) -> Any:
     """The same data for a process in another folder: files and folders by absolute path, all else unchanged.
 
-    >>> absolute_source("brain"), absolute_source("acdc:/scans")
-    ('brain', 'acdc:/scans')
+    >>> absolute_source("brain"), absolute_source("acdc:/scans"), absolute_source(["/a.h5", "/b.h5"])
+    ('brain', 'acdc:/scans', '/a.h5 /b.h5')
     """
-    if not isinstance(data, str | Path) or str(data).partition("+")[0] in BUILT_IN:
-        return data
-    collection, _, root = str(data).partition(":")
-    if collection in COLLECTIONS and root:
-        return f"{collection}:{Path(root).absolute()}"
-    return str(Path(data).absolute())
+    return source_text([_absolute(word) for word in source_words(data)]) if is_source(data) else data
 
 
-PART_FOLDERS = {"train": False, "training": False} | dict.fromkeys(("val", "validation", "test", "testing"), True)
-"""Folders of these names, if there are no others beside them, tell which samples are held out."""
-BIDS_SUBJECT = re.compile(r"sub-[A-Za-z0-9]+")
+def _absolute(word: str) -> str:
+    collection, place = split_collection(word)
+    return word if _is_built_in(word) else f"{collection}{Path(place).absolute()}"
 
 
-def read_folder(root: Path, reading: Reading, readers: Mapping[str, FileReader]) -> list[ReadHeader]:
-    """The headers of all files below a folder that promask reads; files of labels belong to those of images."""
-    paths = [path for path in _files(root) if not _holds_labels(path.relative_to(root))]
-    slices = [path for path in paths if is_dicom(path)]
-    headers: list[tuple[Path, ReadHeader]] = [
-        (path, partial(readers[split_name(path)[1].lower()], path, reading))
-        for path in paths
-        if split_name(path)[1].lower() in readers and not is_dicom(path)
-    ]
-    in_parts = _are_parts([*(path for path, _ in headers), *slices], root)
-    series_of = [slices]
-    if in_parts:  # a series is not joined across the parts
-        series_of = [[path for path in slices if _part(path, root) == part] for part in PART_FOLDERS]
-    headers += [series for paths in series_of for series in find_dicom_series(paths, reading)]
-    if not headers:
-        raise InputError(f"{root} holds no file that promask reads ({', '.join(readers)}, or DICOM).")
-    places = [path.relative_to(root) for path, _ in headers]
-    held_out: list[bool | None] = [None] * len(headers)
-    if in_parts:
-        parts = [_part(path, root) for path, _ in headers]
-        held_out = [PART_FOLDERS[part] for part in parts]
-        below = subject_names([Path(*place.parts[1:]) for place in places])
-        # Numbers may begin anew in each part; names of BIDS do not.
-        subjects = [
-            name if BIDS_SUBJECT.fullmatch(name) else f"{part}/{name}"
-            for part, name in zip(parts, below, strict=True)
-        ]
-    else:
-        subjects = subject_names(places)
-    return [
-        partial(_read_with_subject, read_header, subject, is_held_out)
-        for (_, read_header), subject, is_held_out in zip(headers, subjects, held_out, strict=True)
-    ]
+def same_data(one: str, other: str) -> bool:
+    """Whether two texts name the same data, however their paths are written."""
+    return _true_places(one) == _true_places(other)
 
 
-def subject_names(places: Sequence[Path]) -> list[str]:
-    """The subject of each file: BIDS' sub-X, the folder that it lies in, or its name up to the first _.
+def _true_places(text: str) -> set[tuple[str, str]]:
+    return {
+        (collection, os.path.realpath(path))
+        for collection, place in map(split_collection, source_words(text))
+        for path in (expand(place) if is_glob(place) else None) or [Path(place)]
+    }
 
-    Folders that all files share are ignored.
 
-    >>> subject_names([Path("a_1.npy"), Path("a_2.npy"), Path("b_1.npy")])
-    ['a', 'a', 'b']
-    >>> subject_names([Path("scan_1.npy"), Path("scan_2.npy")])
-    ['scan_1', 'scan_2']
-    >>> subject_names([Path("anna/1.npy"), Path("anna/2.npy"), Path("otto/1.npy")])
-    ['anna', 'anna', 'otto']
+def split_collection(word: str) -> tuple[str, str]:
+    """The name of a collection with its colon, and its folder; of another word nothing, and the word.
+
+    >>> split_collection("acdc:data/ACDC"), split_collection("scans/a.h5")
+    (('acdc:', 'data/ACDC'), ('', 'scans/a.h5'))
     """
-    bids = [BIDS_SUBJECT.search(str(place)) for place in places]
-    if all(bids):
-        return [found[0] for found in bids if found]
-    shared = os.path.commonpath([place.parent for place in places]) if places else ""
-    places = [place.relative_to(shared) for place in places]
-    folders = [place.parts[0] if len(place.parts) > 1 else "" for place in places]
-    stems = [split_name(place)[0] for place in places]
-    alone = [stem for stem, folder in zip(stems, folders, strict=True) if not folder]
-    tells = len({stem.partition("_")[0] for stem in alone}) > 1
-    _warn_of_folders(folders, [Path(*place.parts[1:]) for place in places])
-    return [
-        folder or (stem.partition("_")[0] if tells else stem) for folder, stem in zip(folders, stems, strict=True)
-    ]
+    collection, colon, root = word.partition(":")
+    return (collection + colon, root) if collection in COLLECTIONS and root else ("", word)
 
 
-def _warn_of_folders(folders: Sequence[str], names: Sequence[Path]) -> None:
-    """Warn if folders are perhaps not subjects: few of them, with the same names in each."""
-    known = sorted(set(folders) - {""})
-    if 1 < len(known) < len(set(names)) < len(names):
-        warnings.warn(
-            f"The folders {', '.join(known[:3])}{', ...' if len(known) > 3 else ''} are taken for subjects; if a "
-            f"patient is in several of them, name the files sub-1_..., sub-2_... as BIDS does.",
-            InputWarning,
-            stacklevel=2,
-        )
+def _is_built_in(word: str) -> bool:
+    name, _, option = word.partition("+")
+    return name in BUILT_IN and option in ("", "phase")
 
 
-def _read_with_subject(read_header: ReadHeader, subject: str, held_out: bool | None) -> SampleFile:
-    file = read_header()
-    subjects = file.subjects if file.subjects is not None else [subject] * len(file.numbers)
-    return dataclasses.replace(file, subjects=subjects, held_out=held_out)
+def _is_data_set(word: str) -> bool:
+    return _is_built_in(word) or split_collection(word)[0] != ""
 
 
-def _holds_labels(place: Path) -> bool:
-    """Whether a file holds labels by its name or folder, or lies among the derivatives of BIDS."""
-    folders = [part.lower() for part in place.parts[:-1]]
-    return is_label(place) or any(part.startswith("labels") or part == "derivatives" for part in folders)
-
-
-def _are_parts(paths: Sequence[Path], root: Path) -> bool:
-    """Whether all files lie in folders such as train and test."""
-    found = {_part(path, root) for path in paths}
-    if found <= set(PART_FOLDERS):
-        return True
-    if {PART_FOLDERS[part] for part in found & set(PART_FOLDERS)} == {True, False}:
-        other = next(path for path in paths if _part(path, root) not in PART_FOLDERS)
-        raise InputError(f"{root} has folders for training and testing, but {other} lies beside them: move it.")
+def _is_there(word: str) -> bool:
+    with suppress(OSError):  # many names are too long for one
+        return _is_data_set(word) or bool(expand(word))
     return False
-
-
-def _part(path: Path, root: Path) -> str:
-    return path.relative_to(root).parts[0].lower()
-
-
-def _files(root: Path) -> Iterator[Path]:
-    """The files below a folder in the order of their names, links followed, hidden ones left out."""
-    seen = set()
-    for folder, inner, names in os.walk(root, followlinks=True):
-        true_folder = Path(folder).resolve()
-        if true_folder in seen:
-            inner.clear()
-            continue
-        seen.add(true_folder)
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
-        paths = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
-        yield from (path for path in paths if path.is_file())

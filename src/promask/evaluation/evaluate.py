@@ -1,7 +1,6 @@
 """How good a mask or a run is, measured on fully sampled images that it was not learned from."""
 
 import math
-import os
 import statistics
 import warnings
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from promask.data.file_set import OnFile
 from promask.data.preprocess import collate, move, reconstructed_channels
 from promask.data.reading import Reading, ReadingSettings
 from promask.data.sample_sets import OTHER_PART
-from promask.data.sources import load, read_part
+from promask.data.sources import is_source, load, read_part, same_data, source_text
 from promask.errors import InputError, InputWarning, check_keywords
 from promask.evaluation.conventions import ImagePairs, find_convention
 from promask.learning.records import DataRecord
@@ -159,7 +158,7 @@ def evaluate(
     Args:
         mask: A `Run`, an `ExportedMask`, or a centred mask (*space) of 0 and 1 as an array or a tensor; lines, and
             axes of length 1, broadcast along the other axes.
-        data: A name, a file, a folder, an array (N, *space), a torch `Dataset` or a data set of `promask.data`.
+        data: As for `learn`: a name, files, folders, globs, an array (N, *space), a torch `Dataset`, ...
         part: `train`, `test` or `all`. None: for the data of the run, what it was not learned from; for others,
             the held-out subjects, or everything if nothing is known of subjects.
         on_file: Called with the number of files that were read, and how many there are.
@@ -173,7 +172,7 @@ def evaluate(
         regularisation: Of an iterative reconstruction; None: its own.
         device: Where PyTorch computes, such as `cpu` or `cuda`; not that of the run.
         **reading: How files are read, as for `learn`: `volumes`, `kspace`, `array`, `holds`, `plane`, `slices`,
-            `size`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
+            `size`, `select`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
 
     Returns:
         The metrics of every image or volume; `summary()` gives their means.
@@ -186,7 +185,7 @@ def evaluate(
     values = mask_values(mask)
     settings: dict[str, Any] = {"volumes": is_for_volumes(values)}
     if isinstance(mask, Run):
-        part, as_learned = unseen_part(mask, data, part)
+        part, as_learned = unseen_part(mask, data, part, dict(reading))
         settings |= as_learned
         network = find_network(mask) if network is None else network
         if recon is None:
@@ -389,7 +388,7 @@ def read_for_run(run: Run, data: Any, part: str | None, reading: dict[str, Any])
     if isinstance(source, str) and not source:
         raise InputError("The run does not say what it was learned from: choose some with `data`.")
     try:
-        part, as_learned = unseen_part(run, source, part)
+        part, as_learned = unseen_part(run, source, part, reading)
         whole = load(source, Reading(**as_learned | reading))
     except InputError as error:
         if data is not None:
@@ -399,29 +398,24 @@ def read_for_run(run: Run, data: Any, part: str | None, reading: dict[str, Any])
     return whole, part
 
 
-def unseen_part(run: Run, data: Any, part: str | None) -> tuple[str | None, dict[str, Any]]:
-    """The part of its data that a run did not see, if none was asked for, and the settings to read them with."""
+def unseen_part(
+    run: Run, data: Any, part: str | None, reading: dict[str, Any]
+) -> tuple[str | None, dict[str, Any]]:
+    """The part of its data that a run did not see, if none was asked for; and how else to read them."""
     settings: dict[str, Any] = {}
     if isinstance(data, SampleSet):
         own = same_data(run.record.data.source, data.name)
     else:
         settings = {**run.config.reading_settings(), "volumes": len(run.distribution.pattern.shape) == 3}
         as_learned = {name: settings[name] for name in ("kspace", "volumes", "size")}
-        is_text = isinstance(data, str | Path)
-        name = str(data) if is_text else load(data, Reading(volumes=settings["volumes"])).name
+        volumes = Reading(volumes=settings["volumes"])
+        name = source_text(data) if is_source(data) else load(data, volumes).name
         own = same_data(run.record.data.source, name)
         if not own:
-            simulated = ("coils", "noise") if load(data, Reading(**as_learned)).shape[0] == 1 else ("noise",)
+            channels = load(data, Reading(**as_learned | reading)).shape[0]
+            simulated = ("coils", "noise") if channels == 1 else ("noise",)
             settings = as_learned | {name: settings[name] for name in simulated}
     return part or (OTHER_PART[run.record.data.part] if own else None), settings
-
-
-def same_data(one: str, other: str) -> bool:
-    """Whether two DATA strings mean the same, however their paths are written."""
-    places = [
-        (kind, os.path.realpath(place)) for kind, _, place in (text.rpartition(":") for text in (one, other))
-    ]
-    return places[0] == places[1]
 
 
 def check_shape(run: Run, data: SampleSet) -> None:

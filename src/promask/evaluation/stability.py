@@ -197,7 +197,7 @@ def stability(
     check_draws(draws)
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
-    part, settings = unseen_part(run, data, part)
+    part, settings = unseen_part(run, data, part, dict(reading))
     whole = load(data, Reading(**settings | dict(reading)))
     check_shape(run, whole)
     drawn, exact = _without_empty(run.sample(draws, seed)), run.sample(draws, seed, exact=True)

@@ -97,7 +97,7 @@ class MasksAndImages:
 
 def load_masks(
     sources: Sequence[MaskSource],
-    data: str | None = None,
+    data: Any = None,
     acceleration: float | None = None,
     recon: str | None = None,
     seed: int = 0,

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 
 from promask.data.device import find_device
 from promask.data.file_set import OnFile
+from promask.data.sources import short_source
 from promask.errors import InputError, InputWarning
 from promask.evaluation.evaluate import full_images, held_out
 from promask.evaluation.stability import ImageVariation, vary_image
@@ -86,7 +86,7 @@ def pattern_name(run: Run) -> str:
 def group_runs(runs: Sequence[Run]) -> dict[str, dict[float, Run]]:
     """Runs by row and acceleration; rows are named by what they differ in."""
     features = [
-        (PurePath(run.record.data.source).name, pattern_name(run), run.config.loss, run.config.recon)
+        (short_source(run.record.data.source), pattern_name(run), run.config.loss, run.config.recon)
         for run in runs
     ]
     differing = [0, *(place for place in (1, 2, 3) if len({each[place] for each in features}) > 1)]
@@ -169,7 +169,7 @@ def variance(
 def column_names(runs: Sequence[Run]) -> list[str]:
     """What columns are called: the accelerations, and, where these are alike or the data are not, the data."""
     accelerations = [f"x{run.config.acceleration:g}" for run in runs]
-    sources = [PurePath(run.record.data.source).name for run in runs]
+    sources = [short_source(run.record.data.source) for run in runs]
     if len(set(accelerations)) == len(runs) and len(set(sources)) == 1:
         return accelerations
     return [f"{source} {acceleration}" for source, acceleration in zip(sources, accelerations, strict=True)]

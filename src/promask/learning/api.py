@@ -73,8 +73,8 @@ def learn(
     (torch.Size([16, 16]), 64)
 
     Args:
-        data: An array or tensor of images, (N, *space) or (N, channel, *space); a torch Dataset; a file, a folder,
-            or a built-in name.
+        data: An array or tensor of images, (N, *space) or (N, channel, *space); a torch Dataset; a file, a folder
+            or a glob, or a list of these; a built-in name; or a data set of `promask.data.load`.
         acceleration: The acceleration factor, at least 1; or all settings, as `Config.preset("default",
             acceleration=8)` makes them.
         preset: `default`, or `paper` for section 4 of the paper.
@@ -96,7 +96,7 @@ def learn(
         scheduler: The address of a Dask cluster that learns the members.
         **settings: The other fields of `Config`: `steps`, `batch_size`, `samples`, `members`, `pattern`, `axis`,
             `centre`, `annealing`, `patience`, `seed`, `device`, `part`, `finetune`, `iterations`, ...; and how
-            files are read: `volumes`, `size`, `slices`, `coils`, `noise`, `maps`, ...
+            files are read: `volumes`, `size`, `slices`, `select`, `coils`, `noise`, `maps`, ...
 
     Returns:
         The run: its mask and probabilities, centred, and how they came about.

@@ -15,7 +15,7 @@ class DataRecord:
     """The data that a mask was learned from, or measured on."""
 
     source: str = ""
-    """As it was given: a name, a file, a folder."""
+    """As it was given: a name, a file, a folder or a glob, or several, joined as in a shell."""
     part: str = "all"
     images: int = 0
     """How many there are; of those that were learned from, with those for validation."""

@@ -126,7 +126,7 @@ def compare(
     What was finished before in the folder `out` is not computed again.
 
     Args:
-        data: A name, a file, a folder, an array (N, *space), a torch `Dataset` or a data set of `promask.data`.
+        data: As for `learn`: a name, files, folders, globs, an array (N, *space), a torch `Dataset`, ...
         accelerations: One or several acceleration factors.
         methods: Names with variants, such as `promask`, `promask:1d` or `igs:2d:ssim`, and masks of your own or of
             earlier runs, `mine=mask.npy` or `old=runs/brain`, each listed with the acceleration that is nearest to
@@ -185,7 +185,6 @@ def compare(
         raise InputError(
             f"None of the methods undersamples {len(free)} directions: the `axis` {list(free)} cannot be chosen."
         )
-    check_folder(folder, data)
     full = conditions.quality(None)
     with locked(folder, conditions):
         store = CellStore(folder)
@@ -241,13 +240,6 @@ def _write(comparison: Comparison, cells: Sequence[Cell], store: CellStore, cond
     if task is not None:
         figure = contour_grid(masks, task, data, index, conditions.recon, conditions.device)
         save_figure(figure, folder / "figures" / "contours.png")
-
-
-def check_folder(folder: Path, data: Any) -> None:
-    """Refuse a folder among the data, where masks would be taken for data."""
-    place = Path(data.rpartition(":")[2]) if isinstance(data, str) else None
-    if place is not None and place.is_dir() and folder.resolve().is_relative_to(place.resolve()):
-        raise InputError(f"{folder} lies among the data: choose a folder elsewhere for the result.")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import torch
 from promask.baselines import BASELINES, matching_pattern
 from promask.data.device import find_device
 from promask.data.sample_sets import OTHER_PART, Subset, choose_part
-from promask.data.sources import read_part
+from promask.data.sources import read_part, same_data
 from promask.errors import InputError
 from promask.evaluation.cells import Cell, Conditions, make_mask
 from promask.evaluation.evaluate import (
@@ -20,7 +20,6 @@ from promask.evaluation.evaluate import (
     mean_and_spread,
     measurable,
     reconstruct_one,
-    same_data,
 )
 from promask.evaluation.methods import Method, fit_mask
 from promask.learning.records import METRICS, Measured, Quality, ReferenceComparison

@@ -25,7 +25,7 @@ from promask.types import Mask, SampleSet
 
 
 def learn_and_report(
-    data: str,
+    data: Any,
     out: Path,
     preset: str = "default",
     on_step: OnStep | None = None,

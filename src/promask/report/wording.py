@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from promask.data.sources import short_source
 from promask.errors import count
 from promask.evaluation.conventions import unit_noun
 from promask.learners import describe
@@ -41,17 +41,7 @@ promask export . --out ../mask.csv                # the order of phase encodes
 
 def title(run: Run) -> str:
     """What the report is of."""
-    return f"x{run.acceleration:.4g} mask for {short(run.record.data.source)}"
-
-
-def short(source: str) -> str:
-    """Data without the place where they lie, which the table at the end tells.
-
-    >>> short("scans/knee.npz"), short("acdc:data/ACDC/"), short("brain")
-    ('knee.npz', 'acdc:ACDC', 'brain')
-    """
-    kind, colon, place = source.rpartition(":")
-    return f"{kind}{colon}{Path(place).name or place}"
+    return f"x{run.acceleration:.4g} mask for {short_source(run.record.data.source)}"
 
 
 def lead(run: Run) -> str:
@@ -160,8 +150,8 @@ def notes(run: Run, measurements: RunMeasurements | None) -> Iterator[str]:
     warnings = {
         SAME: "Nothing was held out: the mask is measured on the images that it was learned from.",
         SOME: "The mask was learned from some of the images that it is measured on.",
-        OTHER: f"The mask is measured on {short(_source(run))}, and was learned from "
-        f"{short(run.record.data.source)}.",
+        OTHER: f"The mask is measured on {short_source(_source(run))}, and was learned from "
+        f"{short_source(run.record.data.source)}.",
     }
     if run.record.evaluation and _relation(run) in warnings:
         yield warnings[_relation(run)]
@@ -274,7 +264,7 @@ def relation(run: Run) -> str:
     return {
         SAME: "the same that it was learned from",
         SOME: "some of which it was learned from",
-        OTHER: f"of {short(_source(run))}",
+        OTHER: f"of {short_source(_source(run))}",
     }.get(_relation(run), "held out")
 
 

@@ -137,7 +137,7 @@ class Pattern:
             direction = geometry.axes[readout] if geometry.axes else f"axis {readout}"
             raise InputError(
                 f"The pattern {name} would undersample {direction}, the readout, which scanners read as a whole: "
-                f"choose the `pattern` {len(encoded)}d, or set `allow_readout` where there is no scanner."
+                f"choose the pattern {len(encoded)}d, or set `allow_readout` where there is no scanner."
             )
         return replace(pattern, directions=geometry.axes, readout=readout)
 
