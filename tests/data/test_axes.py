@@ -232,6 +232,13 @@ def test_subjects_of_slices_with_frames(tmp_path):
     data = load(path, Reading(axes="slice frame y x"))
     assert list(data.groups) == ["anna", "anna", "otto", "otto", "eva", "eva"]
     assert (data[3].label.numpy() == label[1]).all()
+    maps = IMAGES[0] / np.linalg.norm(IMAGES[0], axis=1, keepdims=True)
+    path = npz(tmp_path, KSPACE, subject=subjects, label=label, maps=maps)
+    data = load(path, Reading(axes="frame slice coil ky kx"))
+    assert list(data.groups) == ["anna", "otto", "eva"] * FRAMES
+    for number in range(len(data)):
+        assert (data[number].label.numpy() == label[number % SLICES]).all()
+        close(data[number].maps.numpy(), maps[number % SLICES])
 
 
 def test_hybrid_space(tmp_path):

@@ -1,6 +1,7 @@
 """Data sets: built-in names, arrays, files and folders."""
 
 from promask.data.arrays import from_images, from_kspace
+from promask.data.inspection import Inspection, inspect
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet, Subset, choose_part
 from promask.data.sensitivities import espirit_maps, with_maps
@@ -13,12 +14,14 @@ __all__ = [
     "READERS",
     "ArraySet",
     "DataPart",
+    "Inspection",
     "Reading",
     "Subset",
     "choose_part",
     "espirit_maps",
     "from_images",
     "from_kspace",
+    "inspect",
     "load",
     "read_part",
     "simulated_maps",

@@ -102,26 +102,32 @@ def test_m4raw(tmp_path):
 
 
 def test_calgary_campinas(tmp_path):
-    """Hybrid space: without any shift, their own transform gives the image in its place."""
-    images = IMAGES[0]  # (x, coil, y, z)
-    measured = np.ceil(0.85 * HEIGHT).astype(int)
-    signs = (-1.0) ** np.add.outer(np.arange(WIDTH), np.arange(HEIGHT))
-    # Energy in the middle of the array, and an image in the middle by a transform without a shift.
+    """Hybrid space: without any shift, their own transform gives the image in its place. Two positions of 256."""
+    height, depth, coils, measured = 218, 170, 12, 145
+    images = random.normal(size=(2, coils, height, depth)) + 2
+    signs = np.where(np.add.outer(np.arange(height), np.arange(depth)) % 2, -1, 1)
     stored = (transform(images) * signs).transpose(0, 2, 3, 1)
     stored[:, :, measured:] = 0
-    pairs = np.stack([stored.real, stored.imag], -1).reshape(SLICES, WIDTH, HEIGHT, 2 * COILS).astype(np.float32)
+    pairs = np.stack([stored.real, stored.imag], -1).reshape(2, height, depth, 2 * coils).astype(np.float32)
     with h5py.File(tmp_path / "e1_P1.7.h5", "w") as file:
-        file["kspace"] = pairs
+        shape = (256, height, depth, 2 * coils)
+        file.create_dataset("kspace", shape, np.float32, chunks=(1, *shape[1:]))[128:130] = pairs
     theirs = np.fft.ifft2((pairs[..., 0::2] + 1j * pairs[..., 1::2]), axes=(1, 2), norm="ortho")
-    data = prepare(load(tmp_path / "e1_P1.7.h5"))
+    reading = Reading(slices=(128, 130))
+    data = prepare(load(tmp_path / "e1_P1.7.h5", reading))
     close(abs(stack(data)), abs(theirs.transpose(0, 3, 1, 2)).astype(np.float32))
     assert (data.geometry.axes, data.geometry.readout) == (("ky", "kz"), None)
-    assert data.geometry.extent == ((0, WIDTH), (0, measured))
-    found = inspect(tmp_path / "e1_P1.7.h5").description
+    found = inspect(tmp_path / "e1_P1.7.h5", reading).description
     assert found.sentence() == (
-        f"kspace: {SLICES} positions along x, {COILS} coils, phase encoding ky ({WIDTH}), "
-        f"phase encoding kz ({measured} of {HEIGHT} acquired), coil sensitivities by ESPIRiT"
+        "kspace: 2 positions along x, 12 coils, phase encoding ky (218), "
+        "phase encoding kz (145 of 170 acquired), coil sensitivities by ESPIRiT"
     )
+
+
+def test_other_real_numbers_are_not_taken_for_calgary_campinas(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["kspace"] = random.normal(size=(5, 24, 20, 24))
+    assert "unless real and imaginary parts alternate" in refusal(tmp_path / "a.h5")
 
 
 def test_skm_tea(tmp_path):

@@ -220,8 +220,7 @@ class Samples:
 
 
 def _alternating_signs(shape: Sequence[int]) -> Array:
-    index = np.add.outer(*(np.arange(n) - n // 2 for n in shape)) if len(shape) == 2 else np.indices(shape).sum(0)
-    return np.where(index % 2, -1, 1).astype(np.float32)
+    return np.where(np.indices(shape).sum(0) % 2, -1, 1).astype(np.float32)
 
 
 def read_at(
@@ -229,7 +228,7 @@ def read_at(
 ) -> Iterator[Array]:
     """Parts of an array whose axes have names, at places along some of them, with the wanted axes in this order.
 
-    Places increase along the first axis, so that no more than one entry along it is in memory.
+    Where places increase along the first axis, no more than one entry along it is in memory.
     """
 
     def take(values: Array, left: Sequence[str], place: Mapping[str, int]) -> Array:
@@ -238,13 +237,14 @@ def read_at(
         return values[where].transpose([kept.index(name) for name in wanted])
 
     first = names[0]
-    if not places or first not in places[0]:
+    rows = [place[first] for place in places if first in place]
+    if not rows or rows != sorted(rows):
         values = array.whole()
         yield from (take(values, names, place) for place in places)
         return
     by_row = {row: list(group) for row, group in itertools.groupby(places, key=lambda place: place[first])}
-    for place_group, values in zip(by_row.values(), array.rows(list(by_row)), strict=True):
-        for place in place_group:
+    for in_row, values in zip(by_row.values(), array.rows(list(by_row)), strict=True):
+        for place in in_row:
             yield take(values, names[1:], {name: at for name, at in place.items() if name != first})
 
 
@@ -304,7 +304,7 @@ def _maps(
     lengths = {each: samples.length(each) for each in (*samples.names, *directions)} | {COIL: coils, EMPTY: 1}
     orders = [
         tuple(each for each in order if each in kept)
-        for order in (samples.stored, (*samples.names, COIL, *reversed_if(directions, samples)))
+        for order in (samples.stored, (*samples.names, COIL, *(n for n in samples.stored if n in directions)))
         for kept in ((COIL, *directions), (*samples.names, COIL, *directions), (SLICE, COIL, *directions))
     ]
     if known is not None and known.maps is not None:
@@ -324,11 +324,6 @@ def _maps(
         return map(join_complex, read_at(maps, order, places, (COIL, *directions)))
 
     return read
-
-
-def reversed_if(directions: tuple[str, ...], samples: Samples) -> tuple[str, ...]:
-    """The directions in the order in which they are stored."""
-    return tuple(name for name in samples.stored if name in directions)
 
 
 def join_complex(values: Array) -> Array:

@@ -28,7 +28,7 @@ def read_hdf5(path: Path, reading: Reading) -> SampleFile:
     arrays = list_hdf5_arrays(path)
     known = None
     if reading.axes is None and reading.array is None:
-        known = find_calgary_campinas(arrays) or find_skm_tea(arrays)
+        known = find_calgary_campinas(arrays) or find_skm_tea(arrays, path)
     return read_arrays(arrays, path, reading, known=known)
 
 

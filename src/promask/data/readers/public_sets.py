@@ -11,6 +11,8 @@ from pathlib import Path
 from promask.data.axes import CONTRAST, FRAME, Axes
 from promask.data.preprocess import find_extent
 from promask.data.readers.arrays import KnownLayout, LazyArray
+from promask.data.sample_file import COMPLEX
+from promask.data.sandbox import check_claim
 from promask.errors import InputError
 
 CMRXRECON_FULL = ("kspace_full", "kspace_single_full")
@@ -22,6 +24,8 @@ CMRXRECON_NO_FULL = re.compile(r"mask\d*|kus|kspace(_single)?_sub\d+")
 """Variables of its masks and undersampled files."""
 WEIGHTINGS = re.compile(r"t1map|t2map|t2smap|t1rho", re.IGNORECASE)
 """Files of these names have weightings along their last axis in MATLAB, others have frames."""
+CALGARY_MATRIX, CALGARY_PARTS = (256, 218), (24, 64)
+"""The lengths of x and ky in all of its files, and those of the parts of 12 and of 32 coils."""
 CALGARY_MEASURED = 0.85
 """Of kz, the share that was measured; zeros follow."""
 
@@ -49,20 +53,16 @@ def find_cmrxrecon(arrays: Mapping[str, LazyArray], path: Path) -> KnownLayout |
 def find_calgary_campinas(arrays: Mapping[str, LazyArray]) -> KnownLayout | None:
     """Calgary-Campinas: (x, ky, kz, coil) in hybrid space, real and imaginary parts alternating over the coils."""
     array = arrays.get("kspace")
-    if (
-        len(arrays) != 1
-        or array is None
-        or array.dtype.kind != "f"
-        or len(array.shape) != 4
-        or array.shape[-1] % 2
-    ):
+    if len(arrays) != 1 or array is None or array.dtype.kind != "f" or len(array.shape) != 4:
+        return None
+    if array.shape[:2] != CALGARY_MATRIX or array.shape[-1] not in CALGARY_PARTS:
         return None
     _, ky, kz, _ = array.shape
     extent = ((0, ky), (0, math.ceil(CALGARY_MEASURED * kz)))
     return KnownLayout("Calgary-Campinas", "kspace", Axes.parse("x ky kz re/im"), None, extent, alternating=True)
 
 
-def find_skm_tea(arrays: Mapping[str, LazyArray]) -> KnownLayout | None:
+def find_skm_tea(arrays: Mapping[str, LazyArray], path: Path) -> KnownLayout | None:
     """SKM-TEA: (x, ky, kz, echo, coil) in hybrid space, with sensitivities (x, ky, kz, coil, 1)."""
     array, maps = arrays.get("kspace"), arrays.get("maps")
     if array is None or maps is None or not array.is_complex or not len(array.shape) == len(maps.shape) == 5:
@@ -70,6 +70,7 @@ def find_skm_tea(arrays: Mapping[str, LazyArray]) -> KnownLayout | None:
     x, ky, kz, _, coils = array.shape
     if maps.shape != (x, ky, kz, coils, 1):
         return None
+    check_claim(math.prod(array.shape[1:]) * COMPLEX, path)
     middle = next(iter(array.rows([x // 2])))[..., 0, :]
     axes, of_maps = Axes.parse("x ky kz contrast coil"), Axes(("x", "ky", "kz", "coil", "_"))
     return KnownLayout("SKM-TEA", "kspace", axes, None, find_extent(middle.transpose(2, 0, 1)), maps=of_maps)
