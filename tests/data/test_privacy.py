@@ -13,6 +13,7 @@ from file_writers import put, write_dicom
 from layouts import mrd_header, scan
 
 from promask.cli.main import main
+from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.export import FORMATS
@@ -54,7 +55,7 @@ def test_reading_tells_nothing_of_patients(tmp_path, folder, said, kind):
     assert leaks(folder), "the search finds what there is"
     text = said(*BASELINE, data)
     text += said("evaluate", "mask.npy", data, "--json")
-    text += str(describe(str(data), lambda *_: None))
+    text += str(describe((str(data), Reading()), lambda *_: None))
     assert found_in(text) == []
     assert leaks(tmp_path, apart=[folder]) == []
     headers = kind in ("dicom", "fastmri")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from file_writers import lines_of, write_mrd
 
 from promask.studio.app import Server
 from promask.studio.jobs import Studio
@@ -52,6 +53,22 @@ def images_file(path, count=6, size=24, seed=0):
     subjects = [f"subject {n * 3 // count}" for n in range(count)]
     np.savez(path, image=images.astype(np.float32), subject=subjects)
     return path
+
+
+def kspace_file(path, count=6):
+    """A file of the k-space of smooth images, 24 x 20, without a word on what its axes are."""
+    rows, columns = np.linspace(-2, 2, 24)[:, None], np.linspace(-1, 3, 20)
+    bumps = np.stack([np.exp(-(rows**2) - (columns - 0.2 * n) ** 2) for n in range(count)])
+    images = bumps + 0.05 * np.random.default_rng(0).random(bumps.shape)
+    shifted = np.fft.fft2(np.fft.ifftshift(images, (-2, -1)))
+    np.save(path, np.fft.fftshift(shifted, (-2, -1)).astype(np.complex64))
+    return path
+
+
+def scanner_file(path):
+    """A file of ISMRMRD: two slices of three coils, 24 samples along the readout, 20 lines."""
+    kspace = np.load(kspace_file(path.with_suffix(".npy"))).reshape(2, 3, 24, 20, 1)
+    return write_mrd(path, lines_of(kspace), (24, 20, 1))
 
 
 def sent(client, *paths):

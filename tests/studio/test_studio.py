@@ -1,14 +1,20 @@
 """The calls of the studio, as a page makes them."""
 
+import html
 import json
+import shlex
 
 import httpx
 import numpy as np
 import pytest
 from reports import content_of
-from studio_helpers import asked, events_of, images_file, sent, until
+from studio_helpers import asked, events_of, images_file, kspace_file, scanner_file, sent, until
 
+from promask.cli import options
+from promask.data.inspection import inspect
+from promask.data.reading import Reading
 from promask.data.sources import load
+from promask.studio import jobs as jobs_module
 from promask.studio import request as uploads_module
 from promask.studio.app import Server
 from promask.studio.jobs import Studio
@@ -88,12 +94,137 @@ def test_a_built_in_set_is_described(client):
     assert (found["images"], found["channels"], *found["shape"]) == (len(truth), *truth.shape)
     assert found["held_out"] == 0
     assert found["picture"].startswith("data:image/png;base64,")
+    assert found["sentence"] == inspect("head").description.sentence()
+    assert (found["question"], found["choices"]) == (None, [])
+    assert (found["pattern"], found["directions"], found["readout"]) == ("2d", [], None)
     assert client.get("/api/data/heart").status_code == 404
 
 
 def test_an_upload_is_described(client, scans):
     found = client.get(f"/api/uploads/{sent(client, scans)}").json()
     assert (found["images"], found["subjects"], found["shape"], found["held_out"]) == (6, 3, [24, 24], 2)
+    told = inspect(scans)
+    assert found["sentence"] == told.description.sentence()
+    assert found["facts"] == [[heading, " ".join(text.split())] for heading, text in told.facts()]
+    assert ["subjects", "3; 4 samples to learn from, 2 held out"] in found["facts"]
+
+
+def test_what_can_be_read_in_several_ways_is_asked_for(server, client, tmp_path):
+    path = kspace_file(tmp_path / "raw.npy")
+    upload = sent(client, path)
+    asked_for = client.get(f"/api/uploads/{upload}").json()
+    assert asked_for["question"].startswith("raw.npy has shape [6, 24, 20] of complex numbers")
+    choices = {choice["value"]: choice["words"] for choice in asked_for["choices"]}
+    assert choices["slice ky kx"] == "6 slices, in k-space"
+    assert choices["coil y x"] == "one slice, 6 coils, as images"
+    assert {choice["argument"] for choice in asked_for["choices"]} == {"axes"}
+    assert ["arrays", "array complex64 [6, 24, 20]"] in asked_for["facts"]
+    wish = {"upload": upload, "acceleration": 4, "steps": 3}
+    assert client.post("/api/check", json=wish).json()["budget"] is None
+    assert events_of(client, asked(client, **wish)["id"])[-1]["error"] == asked_for["question"]
+    for axes in choices:
+        found = client.get(f"/api/uploads/{upload}", params={"axes": axes}).json()
+        assert found["sentence"] == inspect(path, Reading(axes=axes)).description.sentence()
+    assert len(server.studio.uploads.get(upload).descriptions) == 1 + len(choices), "each is remembered"
+    lines = client.post("/api/check", json={**wish, "axes": "slice ky kx"}).json()
+    assert lines["budget"] == {"acquired": 6, "units": 24}, "a line for each ky: the readout is named"
+    images = client.post("/api/check", json={**wish, "axes": "coil y x"}).json()
+    assert images["budget"] == {"acquired": 120, "units": 480}
+    assert shlex.split(lines["command"])[2:5] == ["raw.npy", "--axes", "slice ky kx"]
+    ended = events_of(client, asked(client, **wish, axes="slice ky kx")["id"])[-1]
+    assert (ended["state"], ended["free"], ended["directions"]) == ("done", [0], ["ky", "kx"])
+
+
+def test_descriptions_are_forgotten_when_a_file_is_added_or_they_are_many(server, client, scans, monkeypatch):
+    monkeypatch.setattr(jobs_module, "MOST_DESCRIPTIONS", 2)
+    upload = sent(client, scans)
+    known = server.studio.uploads.get(upload)
+    for readout in ("kx", "ky", "none"):
+        assert client.get(f"/api/uploads/{upload}", params={"readout": readout}).status_code == 200
+    assert [reading.readout for reading in known.descriptions] == ["ky", "none"]
+    client.put(f"/api/uploads/{upload}/more.npz", content=scans.read_bytes())
+    assert known.descriptions == {}
+    assert client.get(f"/api/uploads/{upload}").json()["images"] == 12
+
+
+def test_a_readout_that_is_known_is_not_undersampled(client, tmp_path):
+    upload = sent(client, scanner_file(tmp_path / "scan.h5"))
+    found = client.get(f"/api/uploads/{upload}").json()
+    assert (found["pattern"], found["readout"], found["directions"]) == ("1d", "kx", ["kx", "ky"])
+    wish = {"upload": upload, "acceleration": 4}
+    checked = client.post("/api/check", json=wish).json()
+    assert checked["budget"] == {"acquired": 5, "units": 20}
+    assert "--pattern" not in checked["command"]
+    for call in ("check", "jobs"):
+        refused = client.post(f"/api/{call}", json={**wish, "pattern": "2d"})
+        assert refused.status_code == 400
+        assert "would undersample kx, the readout" in refused.json()["error"]
+    assert client.get(f"/api/uploads/{upload}", params={"readout": "none"}).json()["pattern"] == "2d"
+    free = client.post("/api/check", json={**wish, "pattern": "2d", "readout": "none"}).json()
+    assert free["budget"] == {"acquired": 120, "units": 480}
+    lines = client.post("/api/check", json={**wish, "pattern": "1d", "axis": "kx", "readout": "none"}).json()
+    assert lines["budget"] == {"acquired": 6, "units": 24}
+    assert " --readout none " in lines["command"]
+    assert " --axis kx " in lines["command"]
+
+
+def test_frames_are_images_of_their_own_only_if_somebody_says_so(client, tmp_path):
+    upload = sent(client, kspace_file(tmp_path / "cine.npy"))
+    wish = {"upload": upload, "acceleration": 4, "axes": "frame ky kx"}
+    settings = {"axes": "frame ky kx"}
+    assert client.get(f"/api/uploads/{upload}", params=settings).json()["frames"] == 6
+    refused = client.post("/api/check", json=wish)
+    assert refused.status_code == 400
+    assert refused.json()["error"].startswith("cine.npy has 6 frames")
+    assert client.get(f"/api/uploads/{upload}", params={**settings, "each_frame": True}).status_code == 200
+    checked = client.post("/api/check", json={**wish, "each_frame": True}).json()
+    assert checked["budget"] == {"acquired": 6, "units": 24}
+    assert "--axes 'frame ky kx' --each-frame --accel 4" in checked["command"]
+
+
+def test_names_in_files_are_text_of_limited_length(client, tmp_path):
+    trap = "<img src=x onerror=alert(1)>"
+    arrays = dict.fromkeys([trap, "a" * 5000, "two\nlines", "other"], np.eye(24)[None].repeat(3, axis=0))
+    np.savez(tmp_path / "arrays.npz", **arrays)
+    upload = sent(client, tmp_path / "arrays.npz")
+    found = client.get(f"/api/uploads/{upload}").json()
+    assert [choice["value"] for choice in found["choices"]] == [trap, "other"]
+    assert {choice["argument"] for choice in found["choices"]} == {"array"}
+    assert max(len(text) for fact in found["facts"] for text in fact) <= 300
+    assert len(json.dumps(found)) < 5000
+    chosen = client.get(f"/api/uploads/{upload}", params={"array": trap}).json()
+    assert chosen["sentence"].startswith("images: 3 slices, y (24), x (24)")
+    checked = client.post("/api/check", json={"upload": upload, "acceleration": 4, "array": trap}).json()
+    assert shlex.split(checked["command"])[2:5] == ["arrays.npz", "--array", trap]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"axes": "slice kq kx"}, "unknown name 'kq'"),
+        ({"axes": "slice ky kx coil"}, "4 names"),
+        ({"axes": "slice " * 40}, "at most 200"),
+        ({"array": "a" * 501}, "at most 500"),
+        ({"array": "../../etc/passwd"}, "passwd"),
+        ({"readout": "up"}, "kx or ky or kz or none"),
+        ({"readout": "kz"}, "kz"),
+        ({"each_frame": "perhaps"}, "each_frame"),
+    ],
+)
+def test_ways_to_read_that_do_not_fit_are_one_sentence(server, client, scans, settings, words):
+    answer = client.get(f"/api/uploads/{sent(client, scans)}", params=settings)
+    assert answer.status_code == 400
+    sentence = answer.json()["error"]
+    assert words in sentence
+    assert not {"\n", "`"} & set(sentence)
+    assert str(server.studio.folder) not in sentence
+
+
+def test_the_page_has_the_words_of_the_command_line(client):
+    page = client.get("/").text
+    array = options.READING["array"].__metadata__[0].help
+    for words in (options.AXES_HELP, options.READOUT_HELP, options.EACH_FRAME_HELP, array):
+        assert html.escape(words, quote=False) in page
 
 
 def test_files_sent_together_are_a_folder(client, tmp_path):
@@ -208,6 +339,12 @@ def test_only_built_in_sets_and_uploads_are_opened(client, scans):
         ({"recon": "network"}, "zero-filled"),
         ({"axis": 0}, "1d"),
         ({"pattern": "1d", "axis": 2}, "0 or 1"),
+        ({"pattern": "1d", "axis": "kq"}, "such as ky"),
+        ({"axes": "slice kq kx"}, "unknown name 'kq'"),
+        ({"axes": 3}, "axes"),
+        ({"readout": "up"}, "kx or ky or kz or none"),
+        ({"each_frame": "true"}, "each_frame"),
+        ({"allow_readout": True}, "allow_readout"),
         ({"steps": 0}, "at least 1"),
         ({"steps": 2.5}, "steps"),
         ({"seed": -1}, "seed"),

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from studio_helpers import calling, images_file, is_alive, until
+from studio_helpers import calling, images_file, is_alive, kspace_file, scanner_file, until
 
 SECONDS = 30_000
 """To wait at most, in thousandths."""
@@ -48,7 +48,7 @@ def forgiving_page(browser, server):
 
 def choose(page, path):
     page.set_input_files("#files", path)
-    expect(page.locator("#about-data")).to_contain_text("6 images of 3 subjects, 24 \u00d7 24")
+    expect(page.locator("#about-data")).to_contain_text("images: 6 slices of 3 subjects, y (24), x (24)")
 
 
 def downloaded(page, button):
@@ -61,7 +61,7 @@ def test_from_files_to_a_mask(page, scans, commands, tmp_path):
     choose(page, scans)
     page.fill("#acceleration", "4")
     page.check("text=SSIM")
-    page.click("summary")
+    page.click("#more summary")
     page.fill("#seed", "3")
     expect(page.locator("#budget")).to_have_text("144 of 576 locations are acquired.")
     expect(page.locator("#command")).to_have_text(
@@ -87,7 +87,106 @@ def test_from_files_to_a_mask(page, scans, commands, tmp_path):
     expect(other.value.locator("h1")).to_contain_text("x4 mask for scans.npz")
     page.reload()
     expect(page.locator("#state")).to_contain_text("PSNR")
-    expect(page.locator("#about-data")).to_contain_text("6 images")
+    expect(page.locator("#about-data")).to_contain_text("6 slices")
+
+
+def test_what_can_be_read_in_several_ways_is_asked_for_and_learned(page, tmp_path):
+    page.set_input_files("#files", kspace_file(tmp_path / "raw.npy"))
+    expect(page.locator("#about-data")).to_have_text("This can be read in several ways: choose one.")
+    expect(page.locator("#learn")).to_be_disabled()
+    expect(page.locator("#picture")).to_be_hidden()
+    expect(page.locator("#facts")).to_contain_text("array complex64 [6, 24, 20]")
+    page.click("text=slice ky kx: 6 slices, in k-space")
+    expect(page.locator("#about-data")).to_contain_text("6 slices, phase encoding ky (24), readout kx (20)")
+    expect(page.locator("#choices")).to_be_empty()
+    expect(page.locator("#facts dt")).to_contain_text(["arrays", "kspace", "roles of axes", "sampling"])
+    assert page.evaluate("picture.naturalWidth") > 900
+    expect(page.locator("#axis")).to_have_text("ky: lines run across")
+    page.fill("#acceleration", "4")
+    expect(page.locator("#budget")).to_have_text("6 of 24 lines are acquired.")
+    expect(page.locator("#command")).to_have_text(
+        "promask learn raw.npy --axes 'slice ky kx' --accel 4 --out runs/raw-x4"
+    )
+    page.click("#learn")
+    expect(page.frame_locator("#report").locator("h1")).to_contain_text("x4 mask for raw.npy")
+    page.click("#tab-mask")
+    expect(page.locator("#down")).to_have_text("ky")
+    expect(page.locator("#across")).to_have_text("kx")
+    assert page.evaluate("[canvas.width, canvas.height]") == [20, 24]
+    column = "[...document.getElementById('canvas').getContext('2d').getImageData(0, 12, 1, 1).data]"
+    assert page.evaluate(column) == [253, 231, 36, 255], "a line runs across"
+    page.reload()
+    expect(page.locator("#about-data")).to_contain_text("phase encoding ky (24)")
+    expect(page.locator("#axes")).to_have_value("slice ky kx")
+    page.select_option("#data", "head")
+    expect(page.locator("#about-data")).to_contain_text("images: 1 slice")
+    expect(page.locator("#reading")).to_be_hidden()
+    expect(page.locator("#command")).to_have_text("promask learn head --accel 8 --out runs/head-x8")
+
+
+def test_axes_by_hand_and_frames(forgiving_page, tmp_path):
+    page = forgiving_page
+    page.set_input_files("#files", kspace_file(tmp_path / "cine.npy"))
+    expect(page.locator("#choices button")).to_have_count(4)
+    page.click("#reading summary")
+    page.fill("#axes", "frame kq kx")
+    page.keyboard.press("Enter")
+    expect(page.locator("#data-error")).to_contain_text("unknown name 'kq'")
+    expect(page.locator("#choices")).to_be_empty()
+    page.fill("#axes", "frame ky kx")
+    page.keyboard.press("Enter")
+    expect(page.locator("#about-data")).to_contain_text("1 slice, 6 frames")
+    expect(page.locator("#data-error")).to_be_empty()
+    expect(page.locator("#settings-error")).to_contain_text("cine.npy has 6 frames")
+    expect(page.locator("#learn")).to_be_disabled()
+    page.check("#each_frame")
+    expect(page.locator("#command")).to_contain_text("--axes 'frame ky kx' --each-frame")
+    expect(page.locator("#learn")).to_be_enabled()
+    page.fill("#axes", "slice ky kx")
+    page.keyboard.press("Enter")
+    expect(page.locator("#each-frame-row")).to_be_hidden()
+    expect(page.locator("#command")).not_to_contain_text("--each-frame")
+    page.fill("#axes", "")
+    page.keyboard.press("Enter")
+    expect(page.locator("#choices button")).to_have_count(4)
+    expect(page.locator("#going")).to_be_hidden()
+
+
+def test_lines_where_the_readout_is_known(forgiving_page, tmp_path):
+    page = forgiving_page
+    page.set_input_files("#files", scanner_file(tmp_path / "scan.h5"))
+    expect(page.locator("#about-data")).to_contain_text("2 slices, 3 coils, readout kx (24")
+    expect(page.locator("input[value='1d']")).to_be_checked()
+    expect(page.locator("#budget")).to_have_text("2 of 20 lines are acquired.")
+    expect(page.locator("#axis")).to_have_text("ky: lines run down")
+    expect(page.locator("#command")).to_have_text("promask learn scan.h5 --accel 8 --out runs/scan-x8")
+    page.check("input[value='2d']")
+    expect(page.locator("#settings-error")).to_contain_text("would undersample kx, the readout")
+    expect(page.locator("#learn")).to_be_disabled()
+    page.click("#reading summary")
+    page.select_option("#readout", "none")
+    expect(page.locator("#budget")).to_have_text("60 of 480 locations are acquired.")
+    expect(page.locator("#command")).to_contain_text("--readout none")
+    page.check("input[value='1d']")
+    expect(page.locator("#axis option")).to_have_text(["ky: lines run down", "kx: lines run across"])
+    page.select_option("#axis", "kx")
+    expect(page.locator("#command")).to_contain_text("--pattern 1d --axis kx")
+    expect(page.locator("#budget")).to_have_text("3 of 24 lines are acquired.")
+
+
+def test_names_in_files_stay_text(page, tmp_path):
+    trap = "<img src=x onerror=\"document.title='trapped'\">"
+    images = np.random.default_rng(0).random((3, 24, 24))
+    np.savez(tmp_path / "arrays.npz", **{trap: images, "other": images})
+    page.set_input_files("#files", tmp_path / "arrays.npz")
+    expect(page.locator("#choices button")).to_have_text([f"{trap} [3, 24, 24]", "other [3, 24, 24]"])
+    expect(page.locator("#facts dd").first).to_contain_text(trap)
+    page.click("#choices button >> nth=0")
+    expect(page.locator("#about-data")).to_contain_text("images: 3 slices")
+    expect(page.locator("#array")).to_have_value(trap)
+    expect(page.locator("#command")).to_contain_text("<img src=x")
+    assert page.locator("img").count() == 1
+    assert page.title() == "promask studio"
 
 
 def test_a_mask_of_ones_own(forgiving_page, scans, tmp_path):
@@ -95,7 +194,7 @@ def test_a_mask_of_ones_own(forgiving_page, scans, tmp_path):
     page = forgiving_page
     choose(page, scans)
     page.fill("#acceleration", "4")
-    page.click("summary")
+    page.click("#more summary")
     page.fill("#steps", "5")
     np.save(tmp_path / "mask.npy", np.arange(24) % 3 == 0)
     (tmp_path / "bad.npy").write_bytes(b"nonsense")
@@ -118,7 +217,7 @@ def test_a_mask_of_ones_own(forgiving_page, scans, tmp_path):
 def test_the_mask_forms_before_the_eyes_and_can_be_cancelled(page, server, scans):
     choose(page, scans)
     page.fill("#acceleration", "4")
-    page.click("summary")
+    page.click("#more summary")
     page.select_option("#recon", "cs")
     page.fill("#steps", "100000")
     page.click("#learn")
@@ -181,7 +280,7 @@ def test_files_that_are_dropped_together(page, scans, tmp_path):
         }""",
         files,
     )
-    expect(page.locator("#about-data")).to_contain_text("9 images of 3 subjects")
+    expect(page.locator("#about-data")).to_contain_text("9 slices of 3 subjects")
     expect(page.locator("#command")).to_contain_text("promask learn scans ")
     expect(page.locator("#dropping")).to_be_hidden()
 
@@ -189,7 +288,7 @@ def test_files_that_are_dropped_together(page, scans, tmp_path):
 def test_what_goes_wrong_while_learning_is_told(forgiving_page, server, scans):
     page = forgiving_page
     choose(page, scans)
-    page.click("summary")
+    page.click("#more summary")
     page.select_option("#recon", "cs")
     page.fill("#steps", "100000")
     page.click("#learn")

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import shlex
 import threading
 import zipfile
 
@@ -22,14 +23,15 @@ SMALL = {"acceleration": 4, "steps": 5}
         {"acceleration": 4.5, "seed": 3},
         {"acceleration": 3, "pattern": "1d", "axis": 0, "loss": "ssim", "centre": 2, "steps": 7},
         {"acceleration": 4, "recon": "cg-sense", "coils": 3, "steps": 4},
+        {"acceleration": 4, "array": "image", "axes": "slice y x", "readout": "kx", "steps": 4},
     ],
-    ids=["usual", "lines", "coils"],
+    ids=["usual", "lines", "coils", "axes"],
 )
 def test_the_same_bytes_as_on_the_command_line(client, commands, scans, tmp_path, wish):
     job = asked(client, upload=sent(client, scans), **wish)
     assert events_of(client, job["id"])[-1]["state"] == "done"
     there = run_of(client, job["id"])
-    words = job["command"].split()
+    words = shlex.split(job["command"])
     assert words[:3] == ["promask", "learn", "scans.npz"]
     commands(*words[1:])
     here = tmp_path / words[-1]
@@ -58,7 +60,10 @@ def test_slices_without_an_image_can_be_left_out(client, tmp_path):
 
 
 def test_what_the_page_is_told(client, scans):
-    job = asked(client, upload=sent(client, scans), acceleration=4, pattern="1d", steps=20)
+    upload = sent(client, scans)
+    client.get(f"/api/uploads/{upload}")
+    job = asked(client, upload=upload, acceleration=4, pattern="1d", steps=20)
+    assert (job["free"], job["shape"], job["directions"]) == ([1], [24, 24], ["ky", "kx"]), "known beforehand"
     events = events_of(client, job["id"])
     run = run_of(client, job["id"])
     history = json.loads(run["run.json"])["history"]["loss"]

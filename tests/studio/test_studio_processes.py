@@ -29,12 +29,15 @@ from studio_helpers import (
     until,
 )
 
+from promask.data.inspection import inspect
+from promask.data.reading import Reading
 from promask.errors import InputError
+from promask.figures.inspection import inspection_figure
 from promask.learning.hooks import Progress
 from promask.studio import jobs as studio_module
 from promask.studio import processes
 from promask.studio.jobs import Studio
-from promask.studio.processes import Environment, Reporter, Worker, encode_image
+from promask.studio.processes import Environment, Reporter, Worker, encode_figure
 
 
 @pytest.fixture
@@ -118,14 +121,15 @@ def test_pictures_of_the_probabilities_do_not_come_too_often():
     assert said[-1]["units"] == {"shape": [3], "bytes": "AP8A"}, "as they are: centred"
 
 
-def test_the_picture_of_an_image():
-    image = torch.zeros(2, 1024, 1024, dtype=torch.complex64)
-    image[0, :512] = 3
-    image[1, :512] = 4j
-    found = np.asarray(Image.open(BytesIO(b64decode(encode_image(image).partition(",")[2]))))
-    assert found.shape == (512, 512), "smaller"
-    assert (found[:256] == 255).all()
-    assert (found[256:] == 0).all()
+def test_the_picture_of_the_data_is_that_of_inspect_in_fewer_bytes():
+    found = inspect("head", Reading(coils=4))
+    whole = BytesIO()
+    inspection_figure(found).savefig(whole, format="png", dpi=processes.DOTS_PER_INCH)
+    content = b64decode(encode_figure(inspection_figure(found)).partition(",")[2])
+    found, wanted = (np.asarray(Image.open(file).convert("RGB"), float) for file in (BytesIO(content), whole))
+    assert found.shape == wanted.shape
+    assert abs(found - wanted).mean() < 0.5, "of 255"
+    assert len(content) < 0.7 * whole.tell()
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,17 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from promask.data.reading import READOUTS
 from promask.data.sources import BUILT_IN
 from promask.errors import InputError
 from promask.export import FORMATS, read_mask, write_mask
@@ -36,12 +37,15 @@ from promask.studio.jobs import DONE, ENDED, Job, Studio
 from promask.studio.processes import describe_error
 from promask.studio.request import (
     ENDINGS,
+    LONGEST_ARRAY,
+    LONGEST_AXES,
     LOSSES,
     MASK_ENDINGS,
     MEGABYTE,
     MOST_COILS,
     MOST_FILES,
     LearnRequest,
+    ReadingRequest,
     RefusedError,
 )
 
@@ -95,12 +99,15 @@ def make_page(limit: int) -> tuple[str, str]:
         known=json.dumps(known).replace("<", "\\u003c"),
         scripts="".join(f'<script nonce="{nonce}">\n{_read(name)}</script>\n' for name in SCRIPTS),
         sets=_options(BUILT_IN),
+        readouts=_options(READOUTS),
         recons=_options(RECONSTRUCTIONS),
         losses=_options(LOSSES),
         formats=_options(FORMATS),
         endings=",".join(ENDINGS),
         mask_endings=",".join(MASK_ENDINGS),
         coils=MOST_COILS,
+        longest_axes=LONGEST_AXES,
+        longest_array=LONGEST_ARRAY,
         version=__version__,
     )
     return text, nonce
@@ -225,8 +232,8 @@ def _add_calls(app: FastAPI, studio: Studio) -> None:
         return {"name": await studio.uploads.receive(studio.uploads.get(upload), name, size, request.stream())}
 
     @app.get("/api/uploads/{upload}")
-    def describe_upload(upload: str) -> dict[str, Any]:
-        return studio.describe_upload(studio.uploads.get(upload))
+    def describe_upload(upload: str, request: Annotated[ReadingRequest, Query()]) -> dict[str, Any]:
+        return studio.describe_upload(studio.uploads.get(upload), request.reading())
 
     @app.get("/api/uploads/{upload}/mask")
     def describe_mask(upload: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from promask.data.readers.nifti import split_name
+from promask.data.reading import Reading
 from promask.data.sources import BUILT_IN
 from promask.studio import processes
 from promask.studio.processes import (
@@ -24,6 +25,7 @@ from promask.studio.processes import (
     describe,
     describe_error,
     describe_mask,
+    describe_pattern,
     learn,
 )
 from promask.studio.request import MEGABYTE, OWN_MASK, LearnRequest, RefusedError, Upload, Uploads
@@ -48,7 +50,7 @@ class Job:
     environment: Environment
     on_end: Callable[[], None]
     facts: dict[str, Any]
-    """What the page needs to draw it: the shape of k-space and its undersampled axes."""
+    """What the page needs to draw it: the shape of k-space, its directions, and which are undersampled."""
     state: str = QUEUED
     error: str | None = None
     warnings: list[str] = field(default_factory=list)
@@ -227,6 +229,8 @@ DEFAULT_LIMIT = 1000
 """Megabytes of an upload."""
 DESCRIBE_SECONDS = 60.0
 """How long data may take to be opened: a damaged file may keep its reader busy for ever."""
+MOST_DESCRIPTIONS = 20
+"""Of an upload; then the oldest goes."""
 IDLE_SECONDS = 12 * 3600
 """After this time, what nobody has asked for is removed."""
 
@@ -266,17 +270,21 @@ class Studio:
         if name not in BUILT_IN:
             raise RefusedError(404, f"{name!r} is not a built-in data set: choose one of {', '.join(BUILT_IN)}.")
         if name not in self._built_in:
-            self._built_in[name] = self._describe(describe, name, self._environment(self.folder))
+            self._built_in[name] = self._describe(describe, (name, Reading()), self._environment(self.folder))
         return self._built_in[name]
 
-    def describe_upload(self, upload: Upload) -> dict[str, Any]:
-        """What the files of an upload hold."""
-        if upload.description is None:
+    def describe_upload(self, upload: Upload, reading: Reading = Reading()) -> dict[str, Any]:
+        """What the files of an upload hold, if they are read in this way."""
+        known = upload.descriptions
+        if (found := known.get(reading)) is None:
             folder, data = upload.locate()
             with self.uploads.in_use(upload):
                 environment = self._environment(folder, upload.folder / "cache")
-                upload.description = self._describe(describe, data, environment)
-        return upload.description
+                found = self._describe(describe, (data, reading), environment)
+            known[reading] = found
+            for oldest in list(known)[:-MOST_DESCRIPTIONS]:
+                known.pop(oldest, None)
+        return found
 
     def describe_mask(self, upload: Upload) -> dict[str, Any]:
         """The shape and the acceleration of an upload that is a mask."""
@@ -285,16 +293,16 @@ class Studio:
 
     def submit(self, request: LearnRequest) -> Job:
         """Start what was asked for, or queue it."""
-        config = request.check()
+        request.check()
         upload, data, description = self.find_data(request)
         mask, file = self.find_mask(request)
-        free = config.axis or ((1,) if config.pattern == "1d" else (0, 1))
+        pattern = request.pattern_on(description)
         folder = self.jobs.folder / secrets.token_hex(8)
         folder.mkdir(parents=True)
         name, _ = split_name(Path(data))
         beside = {} if file is None else {OWN_MASK: file}
         task_input = LearnInput(data, folder / name, request.command(data, file), request.settings(), beside)
-        facts = {"data": data, "free": list(free), "shape": description["shape"] if description else None}
+        facts = {"data": data, **describe_pattern(pattern)}
         environment = self._environment(folder)
         if upload is not None:
             environment = self._environment(upload.locate()[0], upload.folder / "cache")
@@ -317,7 +325,7 @@ class Studio:
             data = request.data or ""
             return None, data, self._built_in.get(data)
         upload = self.uploads.get(request.upload)
-        return upload, upload.locate()[1], upload.description
+        return upload, upload.locate()[1], upload.descriptions.get(request.reading())
 
     def find_mask(self, request: LearnRequest) -> tuple[Upload | None, Path | None]:
         """The upload of a mask to compare with, and its file, if there is one."""

@@ -4,6 +4,7 @@ They are started quickly and stopped for certain; a failure is told in one sente
 """
 
 import base64
+import io
 import multiprocessing
 import os
 import signal
@@ -18,19 +19,23 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from promask.data.sample_sets import choose_part
-from promask.data.sources import load
-from promask.errors import InputError, InputWarning
+from promask.data.inspection import Inspection, inspect
+from promask.data.reading import Reading
+from promask.data.sources import check_roles, load
+from promask.errors import InputError, InputWarning, one_line
 from promask.export import ExportedMask, read_mask
-from promask.figures.layout import plane, white
+from promask.figures.inspection import inspection_figure
 from promask.learning.hooks import Progress
-from promask.report.page import image_picture, shrink
 from promask.report.pipeline import learn_and_report
-from promask.types import Image
+from promask.sampling.pattern import Pattern
+from promask.studio.request import LONGEST_ARRAY, geometry_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _DRAWING = ["matplotlib.backends.backend_agg", "matplotlib.figure"]
 PRELOADED = ["promask.studio.processes", *_DRAWING, "nibabel", "jinja2", "sigpy.mri"]
@@ -153,27 +158,68 @@ def _exit_with_parent() -> None:
         os._exit(1)
 
 
-LARGEST_PICTURE = 512
-"""Larger pictures are reduced to as many pixels as a square of this width."""
+DOTS_PER_INCH = 110
+LONGEST_TEXT = 300
+"""Letters of each thing that is told of data: names in files may be of any length."""
 PICTURE_INTERVAL = 0.1
 """Seconds between two pictures of the probabilities."""
 
 
-def describe(data: str, send: Send) -> dict[str, Any]:
-    """Open the data, a DATA string, as `learn` will; only the image in the middle is read in full."""
-    whole = load(data)
-    learned, part = choose_part(whole, None, default="train")
-    channels, *space = whole.shape
-    groups = set(whole.groups)
-    return {
-        "images": len(whole),
-        "subjects": len(groups) if len(groups) > 1 else None,
-        "channels": channels,
-        "shape": space,
-        "extent": [list(ends) for ends in whole.geometry.extent],
-        "held_out": len(whole) - len(learned) if part != "all" else 0,
-        "picture": encode_image(whole[len(whole) // 2].image),
+def describe(source: tuple[str, Reading], send: Send) -> dict[str, Any]:
+    """What `promask inspect` finds in data, a DATA string and how it is read, and its picture.
+
+    Where the data can be read in several ways, there are a `question` and `choices` in place of a description.
+    """
+    data, reading = source
+    found = inspect(data, reading)
+    if found.problem is not None:
+        raise InputError(found.problem)
+    choices = [
+        {"argument": argument, "value": value, "words": one_line(words, LONGEST_TEXT)}
+        for argument, value, words in found.choices
+        if len(value) <= LONGEST_ARRAY and value.isprintable()  # others do not fit a command either
+    ]
+    if found.question is not None and not choices:
+        raise InputError(found.question)
+    told = {
+        "question": found.question and found.question.replace("`", ""),
+        "choices": choices,
+        "facts": [[one_line(text, LONGEST_TEXT) for text in fact] for fact in found.facts()],
     }
+    return told | _describe_samples(found, data, reading)
+
+
+def _describe_samples(found: Inspection, data: str, reading: Reading) -> dict[str, Any]:
+    """What is known if it is certain how data are read."""
+    about = found.description
+    if about is None or found.sample is None:
+        return {}
+    known = {
+        "sentence": one_line(about.sentence(), LONGEST_TEXT),
+        "images": about.samples,
+        "subjects": about.subjects,
+        "frames": about.frames,
+        "channels": len(found.sample.image),
+        "shape": list(about.shape),
+        "extent": [list(ends) for ends in about.acquired],
+        "directions": list(about.axes),
+        "readout": about.readout,
+        "held_out": found.held_out,
+        "picture": encode_figure(inspection_figure(found)),
+    }
+    suggested = Pattern.on(about.shape, geometry_of(known))
+    return known | {"pattern": f"{len(suggested.free)}d", "refusal": _refusal(about.frames, data, reading)}
+
+
+def _refusal(frames: int, data: str, reading: Reading) -> str | None:
+    """Why nothing can be learned from data with frames that are read so, if there is a reason."""
+    if frames == 1:
+        return None
+    try:
+        check_roles(load(data, reading))
+    except InputError as error:
+        return describe_error(error)
+    return None
 
 
 def describe_mask(path: Path, send: Send) -> dict[str, Any]:
@@ -188,10 +234,22 @@ def read_upload(path: Path) -> ExportedMask:
         return read_mask(path.name)
 
 
-def encode_image(image: Image) -> str:
-    """An image as a grey PNG in a data: address, its channels combined; of a volume, the plane in the middle."""
-    magnitude = plane(torch.linalg.vector_norm(image, dim=0).float())
-    return image_picture(shrink(magnitude, LARGEST_PICTURE**2), white(magnitude))
+def encode_figure(figure: "Figure") -> str:
+    """A figure as a PNG in a data: address; with 256 colours it has half the bytes, and looks the same."""
+    from PIL import Image
+
+    drawn, reduced = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=DOTS_PER_INCH)
+    with Image.open(drawn) as picture:
+        few = picture.convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE)
+        few.save(reduced, format="png", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(reduced.getvalue()).decode()}"
+
+
+def describe_pattern(pattern: Pattern | None) -> dict[str, Any]:
+    """What the page needs to draw the units of a pattern; nothing while it is not known."""
+    names = ("shape", "free", "directions")
+    return {name: None if pattern is None else list(getattr(pattern, name)) for name in names}
 
 
 def encode_probabilities(probabilities: torch.Tensor) -> dict[str, Any]:
@@ -265,7 +323,7 @@ def learn(task_input: LearnInput, send: Send) -> dict[str, Any]:
             **task_input.settings,
         )
     last = {"done": reporter.done, "losses": reporter.losses, "units": encode_probabilities(run.probabilities)}
-    send("step", {**last, "shape": list(run.distribution.pattern.shape)})
+    send("step", {**last, **describe_pattern(run.distribution.pattern)})
     data, evaluation = run.record.data, run.record.evaluation
     assert evaluation is not None
     return {

@@ -15,17 +15,22 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from promask.data.axes import DIRECTIONS
 from promask.data.readers.nifti import split_name
+from promask.data.reading import Reading
 from promask.data.sources import BUILT_IN, READERS
 from promask.errors import InputError
 from promask.export.formats import BY_SUFFIX
 from promask.learning.config import Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
 from promask.sampling.pattern import Pattern
+from promask.types import Geometry
 
 PATTERNS = ("2d", "1d")
 LOSSES = ("mse", "l1", "ssim")
 MOST_COILS = 64
+LONGEST_AXES, LONGEST_ARRAY = 200, 500
+"""Letters of roles of axes, and of the name of an array."""
 OWN_MASK = "yours"
 """What the report calls the mask of a user's own."""
 
@@ -38,13 +43,27 @@ class RefusedError(InputError):
         self.status = status
 
 
-class LearnRequest(BaseModel):
+class ReadingRequest(BaseModel):
+    """How uploaded files are read: some settings of `Reading`, which checks them."""
+
+    array: str | None = Field(None, max_length=LONGEST_ARRAY)
+    axes: str | None = Field(None, max_length=LONGEST_AXES)
+    readout: str | None = None
+    each_frame: bool = False
+    skip_bad: bool = False
+
+    def reading(self) -> Reading:
+        """These settings as the library takes them."""
+        return Reading(**{name: getattr(self, name) for name in ReadingRequest.model_fields})
+
+
+class LearnRequest(ReadingRequest):
     """A request to learn. No setting names a file of the machine: data are a built-in set or an upload, and so is
     a mask to compare with.
 
-    >>> request = LearnRequest(data="brain", acceleration=8, pattern="1d", axis=0)
-    >>> request.command(request.data)
-    'promask learn brain --accel 8 --pattern 1d --axis 0 --out runs/brain-x8'
+    >>> request = LearnRequest(upload="id", acceleration=8, axes="slice ky kx", each_frame=True)
+    >>> request.command("raw.npy")
+    "promask learn raw.npy --axes 'slice ky kx' --each-frame --accel 8 --out runs/raw-x8"
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -53,17 +72,16 @@ class LearnRequest(BaseModel):
     upload: str | None = None
     mask: str | None = None
     acceleration: float = Field(allow_inf_nan=False)
-    pattern: str = "2d"
-    axis: int | None = None
+    pattern: str | None = None
+    axis: int | str | None = None
     loss: str = "mse"
     recon: str = "zero-filled"
     steps: int | None = None
     seed: int | None = None
     centre: int | None = None
     coils: int | None = None
-    skip_bad: bool = False
 
-    def check(self) -> Config:
+    def check(self) -> None:
         """Refuse what the command line would refuse, before any data are read."""
         if (self.data is None) == (self.upload is None):
             raise RefusedError(400, "Choose either a built-in data set or files of your own.")
@@ -73,16 +91,18 @@ class LearnRequest(BaseModel):
                 f"{self.data!r} is not a built-in data set ({', '.join(BUILT_IN)}), and the studio opens no other "
                 f"files of its machine: upload them, or use promask learn.",
             )
-        for name, names in {"pattern": PATTERNS, "loss": LOSSES, "recon": tuple(RECONSTRUCTIONS)}.items():
+        for name, names in {"pattern": (None, *PATTERNS), "loss": LOSSES, "recon": tuple(RECONSTRUCTIONS)}.items():
             if (value := getattr(self, name)) not in names:
-                raise RefusedError(400, f"{name} must be {' or '.join(names)}, but is {value!r}.")
-        if self.axis is not None and (self.pattern != "1d" or self.axis not in (0, 1)):
-            raise RefusedError(400, "The axis must be 0 or 1, and goes with lines: the pattern 1d.")
+                raise RefusedError(400, f"{name} must be {' or '.join(filter(None, names))}, but is {value!r}.")
+        if self.axis is not None and (self.pattern != "1d" or self.axis not in (0, 1, *DIRECTIONS)):
+            raise RefusedError(
+                400, "The axis must be 0 or 1, or a direction such as ky, and goes with lines: the pattern 1d."
+            )
         if self.coils is not None and self.coils > MOST_COILS:
             raise RefusedError(400, f"coils must be at most {MOST_COILS}, but is {self.coils}.")
         make_reconstruction(self.recon)
         try:
-            return Config.preset("default", **self.settings())
+            Config.preset("default", **self.settings())
         except InputError as error:
             raise RefusedError(400, str(error)) from error
 
@@ -107,16 +127,33 @@ class LearnRequest(BaseModel):
             return command
         return f"{command} && {shlex.join(['promask', 'report', out, '--beside', f'{OWN_MASK}={mask.name}'])}"
 
-    def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
-        """How many samples or lines will be acquired, of how many; None while nothing is known of the data."""
-        if description is None:
+    def pattern_on(self, description: Mapping[str, Any] | None) -> Pattern | None:
+        """The pattern on the data that were described; None while it is not certain what they are.
+
+        What learning would refuse is refused here.
+        """
+        if description is None or description["question"] is not None:
             return None
+        if description["refusal"] is not None:
+            raise RefusedError(400, description["refusal"])
         axis = None if self.axis is None else (self.axis,)
-        extent = tuple((start, end) for start, end in description["extent"])
-        pattern = Pattern.named(self.pattern, description["shape"], axis, extent)
-        budget = pattern.budget(self.acceleration)
-        pattern.block(self.centre or 0, budget)
-        return {"acquired": budget, "units": pattern.units}
+        pattern = Pattern.on(description["shape"], geometry_of(description), self.pattern, axis)
+        pattern.block(self.centre or 0, pattern.budget(self.acceleration))
+        return pattern
+
+    def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
+        """How many samples or lines will be acquired, of how many; None while that is not certain."""
+        pattern = self.pattern_on(description)
+        if pattern is None:
+            return None
+        return {"acquired": pattern.budget(self.acceleration), "units": pattern.units}
+
+
+def geometry_of(description: Mapping[str, Any]) -> Geometry:
+    """What a description tells of the axes of k-space."""
+    axes, readout = tuple(description["directions"]), description["readout"]
+    extent = tuple((start, end) for start, end in description["extent"])
+    return Geometry(extent=extent, axes=axes, readout=None if readout is None else axes.index(readout))
 
 
 MEGABYTE = 1_000_000
@@ -144,7 +181,8 @@ class Upload:
     """How many jobs wait for it or work on it, or write to it."""
     size: int = 0
     names: list[str] = field(default_factory=list)
-    description: dict[str, Any] | None = None
+    descriptions: dict[Reading, dict[str, Any]] = field(default_factory=dict)
+    """What the files hold, for each way to read them that was asked for."""
 
     @property
     def files(self) -> Path:
@@ -242,7 +280,7 @@ class Uploads:
         if declared is not None and upload.size + declared > self.limit:
             raise too_large
         upload.names.append(name)  # nobody else may write it from now on
-        upload.description = None
+        upload.descriptions = {}
         path, size = upload.files / name, 0
         with self.in_use(upload):
             try:

@@ -1,17 +1,20 @@
 // The probabilities as a picture: DC in the middle, the colours of viridis.
-const plane = { values: null, height: 0, width: 0 };
+const plane = { values: null, height: 0, width: 0, names: [] };
 
-// The units that the server sends are those of the free axes; they fill k-space along the others.
-function drawUnits(units, free, shape) {
+// The units that the server sends are those of the free axes; lines fill k-space along another one.
+function drawUnits(units, { free, shape, directions }) {
   const bytes = Uint8Array.from(atob(units.bytes), (letter) => letter.charCodeAt(0));
-  const [height, width] = shape || (free.length === 2 ? units.shape : [units.shape[0], units.shape[0]]);
+  const last = shape.length - 1;
+  const axes = free.length === 2 ? free : [free[0], free[0] === last ? last - 1 : last].sort();
+  const [height, width] = axes.map((axis) => shape[axis]);
   const values = new Uint8Array(height * width);
   for (let y = 0, place = 0; y < height; y++) {
     for (let x = 0; x < width; x++, place++) {
-      values[place] = free.length === 2 ? bytes[place] : bytes[free[0] === 0 ? y : x];
+      values[place] = free.length === 2 ? bytes[place] : bytes[free[0] === axes[0] ? y : x];
     }
   }
-  Object.assign(plane, { values, height, width });
+  Object.assign(plane, { values, height, width, names: axes.map((axis) => directions[axis]) });
+  for (const [place, id] of ["down", "across"].entries()) at(id).textContent = plane.names[place] || `axis ${axes[place]}`;
   paint(at("canvas"), values, height, width);
 }
 
@@ -39,8 +42,9 @@ function paint(canvas, values, height, width) {
     const x = inside(event.clientX - box.left, box.width, plane.width);
     const y = inside(event.clientY - box.top, box.height, plane.height);
     const value = plane.values[y * plane.width + x] / 255;
-    const [kx, ky] = [x - Math.floor(plane.width / 2), y - Math.floor(plane.height / 2)];
-    at("hover").textContent = `kx ${kx}, ky ${ky}: probability ${value.toFixed(2)}`.replace(/-/g, "−");
+    const across = `${plane.names[1] || "column"} ${x - Math.floor(plane.width / 2)}`;
+    const down = `${plane.names[0] || "row"} ${y - Math.floor(plane.height / 2)}`;
+    at("hover").textContent = `${across}, ${down}: probability ${value.toFixed(2)}`.replace(/-/g, "−");
   });
   at("canvas").addEventListener("pointerleave", () => { at("hover").textContent = usual; });
 })();

@@ -1,23 +1,38 @@
 // The data: a built-in set, or files that are sent to the server and become a folder there.
-const source = { data: "brain", upload: null, description: null, asked: 0 };
+const source = { data: "brain", upload: null, name: "brain", reading: {}, description: null, asked: 0 };
+const TEXTS = ["array", "axes", "readout"];
 
 function chooseBuiltIn(name) {
   Object.assign(source, { data: name, upload: null, name });
   at("own").hidden = true;
-  return describe(`/api/data/${encodeURIComponent(name)}`, name);
+  return chooseReading();
 }
 
-async function describe(path, name) {
+// Fill in how the files are read, and look at them in this way.
+function chooseReading(reading = {}) {
+  for (const name of TEXTS) at(name).value = reading[name] || "";
+  at("each_frame").checked = Boolean(reading.each_frame);
+  return describe();
+}
+
+async function describe() {
+  if (!source.upload && !source.data) return; // files are on their way
   const turn = ++source.asked;
-  source.description = null;
+  const reading = Object.fromEntries(TEXTS.map((name) => [name, at(name).value]).filter(([, value]) => value));
+  for (const name of ["each_frame", "skip_bad"]) if (at(name).checked) reading[name] = true;
+  Object.assign(source, { reading, description: null });
+  remember("source", source.upload ? { upload: source.upload, name: source.name, reading } : { data: source.data });
+  at("reading").hidden = !source.upload;
   at("data-error").textContent = "";
+  at("choices").replaceChildren();
   at("about-data").textContent = "Looking at the data …";
   document.dispatchEvent(new Event("source"));
   try {
-    const description = await call("GET", path);
+    const path = source.upload ? `/api/uploads/${source.upload}?${new URLSearchParams(reading)}` : `/api/data/${encodeURIComponent(source.data)}`;
+    const found = await call("GET", path);
     if (turn !== source.asked) return; // something else was chosen since
-    source.description = description;
-    showDescription(description, name);
+    if (found.question === null) source.description = found;
+    showDescription(found);
   } catch (error) {
     if (turn !== source.asked) return;
     failData(error);
@@ -26,22 +41,46 @@ async function describe(path, name) {
 }
 
 function failData(error) {
-  at("about-data").textContent = "";
+  clearData();
   at("data-error").textContent = error.message;
-  at("picture").hidden = true;
-  at("caption").textContent = "";
 }
 
-function showDescription(about, name) {
-  const size = about.shape.join(" × ") + (about.channels > 1 ? `, ${about.channels} channels` : "");
-  const subjects = about.subjects ? ` of ${count(about.subjects, "subject")}` : "";
-  const held = about.held_out ? `${about.held_out} of them are held out to measure the mask.` : "The mask is measured on the same images: the data tell no subjects.";
-  at("about-data").textContent = `${count(about.images, "image")}${subjects}, ${size}. ${held}`;
-  at("picture").src = about.picture;
-  at("picture").alt = `The image in the middle of ${name}`;
-  at("picture").hidden = false;
-  at("caption").textContent = `The image in the middle of ${name}.`;
+function clearData() {
+  at("about-data").textContent = at("data-error").textContent = "";
+  at("choices").replaceChildren();
+  at("each-frame-row").hidden = true;
+  showPicture(null);
+  showFacts([]);
+}
+
+// What was found in the data, or the ways to read them, to choose from.
+function showDescription(found) {
+  at("about-data").textContent = found.sentence || "This can be read in several ways: choose one.";
+  at("choices").replaceChildren(...found.choices.map(choiceButton));
+  at("each-frame-row").hidden = !(found.frames > 1);
+  showPicture(found.picture);
+  showFacts(found.facts);
   if (at("going").hidden) show("data");
+}
+
+function choiceButton({ argument, value, words }) {
+  const textContent = argument === "array" ? words : `${value}: ${words}`;
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent });
+  button.addEventListener("click", () => chooseReading({ ...source.reading, [argument]: value }));
+  return button;
+}
+
+function showPicture(picture) {
+  at("picture").hidden = !picture;
+  at("caption").textContent = picture ? `The sample in the middle of ${source.name}.` : "";
+  at("picture").alt = at("caption").textContent;
+  if (picture) at("picture").src = picture;
+}
+
+// A fact without a heading belongs to the one before it.
+function showFacts(facts) {
+  const line = (kind, textContent) => Object.assign(document.createElement(kind), { textContent });
+  at("facts").replaceChildren(...facts.flatMap(([heading, text]) => [...(heading ? [line("dt", heading)] : []), line("dd", text)]));
 }
 
 async function takeFiles(files) {
@@ -49,7 +88,7 @@ async function takeFiles(files) {
   if (!files.length) return;
   const turn = ++source.asked;
   Object.assign(source, { data: null, upload: null, description: null });
-  at("data-error").textContent = "";
+  clearData();
   at("own").hidden = false;
   at("own").textContent = files.length === 1 ? files[0].name : `${files.length} files of yours`;
   at("data").value = "";
@@ -67,8 +106,7 @@ async function takeFiles(files) {
     if (turn === source.asked) failData(error);
     return;
   }
-  remember("source", { upload: source.upload, name: source.name });
-  await describe(`/api/uploads/${source.upload}`, source.name);
+  await chooseReading();
 }
 
 // What the server would refuse is not sent at all.
@@ -137,10 +175,16 @@ at("remove-mask").addEventListener("click", () => {
   at("own-mask").value = "";
   takeMask([]);
 });
-at("data").addEventListener("change", () => {
-  remember("source", { data: at("data").value });
-  chooseBuiltIn(at("data").value);
-});
+at("data").addEventListener("change", () => chooseBuiltIn(at("data").value));
+for (const name of ["array", "axes"]) {
+  at(name).addEventListener("change", () => { at("each_frame").checked = false; }); // there may be none now
+  at(name).addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // it does not begin to learn
+    at(name).blur();
+  });
+}
+for (const name of [...TEXTS, "each_frame", "skip_bad"]) at(name).addEventListener("change", describe);
 at("files").addEventListener("change", () => {
   takeFiles(at("files").files);
   at("files").value = ""; // the same file may be chosen again

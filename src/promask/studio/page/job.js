@@ -1,5 +1,5 @@
 // A job: asked for, watched, cancelled, and what comes of it.
-const job = { id: null, running: false, events: null, shape: null };
+const job = { id: null, running: false, events: null };
 const PLAIN = { energy: "largest energy", centre: "the central block", mse: "what is learned for the squared error", start: "the start", "zero-filled": "what is learned for zero-filling" };
 
 at("settings").addEventListener("submit", async (event) => {
@@ -33,6 +33,7 @@ function begin(news) {
   drawCurve();
   plane.values = null;
   at("canvas").getContext("2d").clearRect(0, 0, at("canvas").width, at("canvas").height);
+  at("down").textContent = at("across").textContent = "";
   for (const name of ["step", "loss", "budget", "left"]) at(`number-${name}`).textContent = "–";
   at("going").hidden = at("cancel").hidden = false;
   at("cancel").disabled = false;
@@ -67,7 +68,7 @@ function end(error) {
 
 function take(news) {
   addLosses(news.after, news.losses);
-  if (news.units) drawUnits(news.units, news.free, news.shape);
+  if (news.units && news.free) drawUnits(news.units, news);
   showNumbers(news);
   at("state").textContent = stateOf(news);
   at("warnings").replaceChildren(...news.warnings.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
@@ -149,7 +150,7 @@ document.addEventListener("theme", showReport);
     at("own").hidden = false;
     at("own").textContent = kept.name;
     at("data").value = "";
-    describe(`/api/uploads/${kept.upload}`, kept.name);
+    chooseReading(kept.reading);
   } else {
     at("data").value = (kept && kept.data) || "brain";
     chooseBuiltIn(at("data").value);

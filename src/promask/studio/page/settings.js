@@ -4,18 +4,39 @@ const wanted = (name) => document.querySelector(`input[name=${name}]:checked`).v
 
 // Fields that are left empty stay as they are on the command line.
 function wish() {
-  const result = source.upload ? { upload: source.upload } : { data: source.data };
+  const result = { ...(source.upload ? { upload: source.upload } : { data: source.data }), ...source.reading };
   if (ownMask.upload) result.mask = ownMask.upload;
   result.acceleration = at("acceleration").valueAsNumber;
-  result.pattern = wanted("pattern");
+  if (pattern.chosen && !(source.description && wanted("pattern") === source.description.pattern)) result.pattern = wanted("pattern");
   result.loss = wanted("loss");
   result.recon = at("recon").value;
-  if (result.pattern === "1d" && at("axis").value !== "") result.axis = Number(at("axis").value);
-  if (at("skip_bad").checked) result.skip_bad = true;
+  const axis = at("axis").value;
+  if (result.pattern === "1d" && axis !== "") result.axis = axis.startsWith("k") ? axis : Number(axis);
   for (const name of ["coils", "centre", "steps", "seed"]) {
     if (at(name).value !== "") result[name] = at(name).valueAsNumber;
   }
   return result;
+}
+
+// Until somebody chooses, the pattern is the one that the data suggest: lines, if their readout is known.
+const pattern = { chosen: false };
+
+// Lines may undersample any direction but the readout; usually the last one.
+function followData() {
+  const about = source.description;
+  if (about) {
+    if (!pattern.chosen) document.querySelector(`input[name=pattern][value="${about.pattern}"]`).checked = true;
+    const before = at("axis").value;
+    const encoded = [...about.shape.keys()].filter((axis) => about.directions[axis] !== about.readout).reverse();
+    at("axis").replaceChildren(...encoded.map((axis, place) => {
+      const name = about.directions[axis] || `axis ${axis}`;
+      const run = about.shape.length === 2 ? `: lines run ${axis ? "down" : "across"}` : "";
+      return new Option(`${name}${run}`, place ? about.directions[axis] || axis : "");
+    }));
+    at("axis").value = before;
+    if (at("axis").selectedIndex < 0) at("axis").selectedIndex = 0;
+  }
+  at("axis-row").hidden = wanted("pattern") !== "1d";
 }
 
 const checking = { timer: 0, turn: 0 };
@@ -28,7 +49,7 @@ function checkSoon() {
 
 async function check() {
   const turn = ++checking.turn;
-  if (!source.upload && !source.data) {
+  if (!(source.upload || source.data) || at("data-error").textContent) {
     at("budget").textContent = at("settings-error").textContent = "";
     showCommand("");
     mayLearn();
@@ -70,7 +91,10 @@ at("acceleration").addEventListener("input", () => {
   at("acceleration-slider").value = toSlider(at("acceleration").valueAsNumber || LEAST);
 });
 at("settings").addEventListener("input", checkSoon);
-document.addEventListener("source", check);
+document.addEventListener("source", () => { followData(); check(); });
+for (const button of document.querySelectorAll("input[name=pattern]")) {
+  button.addEventListener("change", () => { pattern.chosen = true; });
+}
 at("copy").addEventListener("click", async () => {
   try {
     await navigator.clipboard.writeText(at("command").textContent);
