@@ -7,6 +7,7 @@ from file_writers import transform
 
 from promask.data.inspection import inspect, measure_kspace
 from promask.data.reading import Reading
+from promask.errors import InputWarning
 from promask.figures.inspection import inspection_figure
 from promask.operators.fourier import to_image, to_kspace
 
@@ -79,6 +80,12 @@ def test_what_cannot_be_used(tmp_path):
     found = inspect(tmp_path / "raw.npz", Reading(axes="slice ky kx"))
     assert "is undersampled" in found.problem
     assert found.arrays[0].name == "kspace"
+    images = random.random((5, 24, 20))
+    images[2] = 0
+    np.savez(tmp_path / "some.npz", image=images)
+    assert "slice 2 is zero" in inspect(tmp_path / "some.npz").problem
+    with pytest.warns(InputWarning, match="Left out"):
+        assert inspect(tmp_path / "some.npz", Reading(skip_bad=True)).description.slices == 5
     (tmp_path / "bad.npz").write_bytes(b"PK")
     assert "damaged" in inspect(tmp_path / "bad.npz").problem
 

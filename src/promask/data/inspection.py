@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ from promask.data.sources import is_source, load, source_text, source_words
 from promask.errors import Choice, InputError, UncertainDataError, count, one_line
 from promask.operators.fourier import space_axes, to_kspace
 from promask.recon.zero_filled import Sense
-from promask.types import Sample
+from promask.types import Sample, SampleSet
 
 MOST_ARRAYS = 30
 """That are listed of a file."""
+MOST_TRIED = 20
+"""Samples that are tried where bad ones are left out."""
 CORNER = 16
 """The width of the corners of k-space that the noise is estimated from is 1 / 16 of the matrix."""
 
@@ -169,10 +172,10 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
     source = source_text(data) if is_source(data) else "the array"
     try:
         whole = load(data, reading)
-        middle = prepare(Subset(whole, [len(whole) // 2]))
+        middle = _near_the_middle(whole, reading)
     except UncertainDataError as error:
         arrays = list_arrays(source)
-        return Inspection(source, 1, arrays, question=str(error), choices=tuple(error.choices))
+        return Inspection(source, len(arrays[:1]), arrays, question=str(error), choices=tuple(error.choices))
     except InputError as error:
         arrays = list_arrays(source)
         return Inspection(source, len(arrays[:1]), arrays, problem=str(error))
@@ -194,6 +197,16 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
     )
 
 
+def _near_the_middle(data: SampleSet, reading: Reading) -> SampleSet:
+    """The sample in the middle, prepared; where bad ones are left out, the first good one that is near to it."""
+    middle = len(data) // 2
+    nearest = sorted(range(len(data)), key=lambda index: abs(index - middle))
+    for index in nearest[:MOST_TRIED] if reading.skip_bad else ():
+        with suppress(InputError):
+            return prepare(Subset(data, [index]))
+    return prepare(Subset(data, [middle]))
+
+
 def list_arrays(source: str) -> list[ArrayEntry]:
     """The arrays of a file that holds arrays by name, as its users see their axes; none of other data."""
     path = Path(source_words(source)[0])
@@ -212,6 +225,8 @@ def _type_name(dtype: np.dtype[Any]) -> str:
     """A type in a word; real and imaginary parts as two fields are complex."""
     if dtype.names is not None and len(dtype.names) == 2:
         return f"complex ({dtype[0]} pairs)"
+    if dtype.kind == "V":
+        return "records"
     return "text" if dtype.kind in "USO" else str(dtype)
 
 
