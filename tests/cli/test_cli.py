@@ -232,8 +232,8 @@ def test_how_files_are_read(promask):
     options = (
         "--array",
         "scan",
-        "--holds",
-        "kspace",
+        "--axes",
+        "slice ky kx",
         "--slices",
         "2:-3",
         "--size=8",

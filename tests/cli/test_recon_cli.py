@@ -127,7 +127,7 @@ def test_compare_and_stability(promask, unreported):
         ),
         (("hearts.npz", "--recon", "cg-sense", "--iterations", "few"), "Invalid value for '--iterations'"),
         (
-            ("two.npy", "--recon", "cg-sense", "--coils", "4"),
+            ("two.npy", "--axes", "slice contrast y x", "--recon", "cg-sense", "--coils", "4"),
             "two.npy has 2 channels, but coils can only be simulated around images of one channel",
         ),
     ],

@@ -10,6 +10,7 @@ import torch
 from helpers import smooth_images
 from promask.baselines import baseline_mask
 from promask.cli.main import main
+from promask.data.arrays import from_images
 from promask.data.sample_sets import ArraySet, choose_part
 from promask.data.sources import load
 from promask.errors import InputError, InputWarning
@@ -148,7 +149,7 @@ def test_other_conditions_need_another_folder(images, tmp_path):
     with pytest.raises(InputError, match="another centre, None and not 2: choose another folder"):
         compare(images, [4], ["energy"], out=out, centre=2)
     with pytest.raises(InputError, match="a comparison of other data: choose another folder"):
-        compare(smooth_images(10, size=(24, 20), seed=1), [4], ["energy"], out=out)
+        compare(from_images(smooth_images(10, size=(24, 20), seed=1)), [4], ["energy"], out=out)
     other = tmp_path / "notes"
     other.mkdir()
     (other / "diary.txt").write_text("today")
@@ -200,7 +201,7 @@ def test_centre_and_axis_reach_every_method(images, tmp_path):
 
 
 def test_a_single_image_is_measured_on_itself(tmp_path):
-    comparison = compare(smooth_images(1, size=(16, 12)), [4], ["energy"], out=tmp_path / "out")
+    comparison = compare(from_images(smooth_images(1, size=(16, 12))), [4], ["energy"], out=tmp_path / "out")
     assert comparison.measured_on == "1 image, 16 x 12, the same that masks were learned from"
 
 
@@ -300,7 +301,8 @@ def test_a_plain_mask_is_said_to_be_one(tmp_path, monkeypatch):
 
     monkeypatch.setattr("promask.learning.selection.mean_loss", loss)
     out = tmp_path / "out"
-    comparison = compare(smooth_images(4, size=(16, 12)), [4, 8], ["centre", "promask:ssim"], out=out, seeds=2)
+    images = from_images(smooth_images(4, size=(16, 12)))
+    comparison = compare(images, [4, 8], ["centre", "promask:ssim"], out=out, seeds=2)
     centre, learned = comparison.at(8)
     assert centre.references == [None]
     assert learned.references == ["centre", "centre"]

@@ -15,6 +15,7 @@ from clusters import running_cluster
 from comparisons import image_file
 
 from helpers import smooth_images
+from promask.data.arrays import from_images
 from promask.errors import InputError
 from promask.evaluation.cells import CellStore
 from promask.evaluation.evaluate import evaluate
@@ -121,7 +122,7 @@ def assert_same(one, other):
 
 
 def test_images_in_memory_are_sent(cluster, tmp_path):
-    images = smooth_images(6, size=(16, 12))
+    images = from_images(smooth_images(6, size=(16, 12)))
     there = compare(images, [4], ["energy", "promask"], out=tmp_path / "there", seeds=1, scheduler=cluster.address)
     assert_same(compare(images, [4], ["energy", "promask"], out=tmp_path / "here", seeds=1), there)
 

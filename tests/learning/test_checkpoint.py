@@ -104,10 +104,10 @@ def test_a_run_goes_on_as_if_nothing_had_happened(settings, step, tmp_path):
 
 
 def test_a_run_by_exchange_goes_on(tmp_path):
-    settings = {"recon": "cg-sense", "coils": 2, "steps": 8, "batch_size": 3}
-    whole = learn(IMAGES, 3, **settings)
-    interrupted(tmp_path, 5, IMAGES, 3, **settings)
-    same(learn(IMAGES, 3, checkpoint=tmp_path, resume=True, **settings), whole)
+    settings = {"recon": "cg-sense", "coils": 2, "steps": 8, "batch_size": 3, "axes": "slice coil y x"}
+    whole = learn(TENSOR, 3, **settings)
+    interrupted(tmp_path, 5, TENSOR, 3, **settings)
+    same(learn(TENSOR, 3, checkpoint=tmp_path, resume=True, **settings), whole)
 
 
 @pytest.mark.parametrize("settings", [FEW, GRADIENTS["response"] | {"steps": 4}], ids=["race", "steps"])

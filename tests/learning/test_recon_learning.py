@@ -16,6 +16,7 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import espirit_maps
 from promask.data.sources import load
+from promask.errors import InputError
 from promask.evaluation.evaluate import reconstruct
 from promask.learners import exchange, gradient
 from promask.learners.exchange import loss_and_insertions
@@ -126,7 +127,7 @@ def test_the_strongest_unit_need_not_be_in_the_centre(quick):
     """A phase ramp moves the peak of k-space; the centre that was asked for takes the whole budget."""
     ramp = torch.polar(torch.ones(24), 2 * torch.pi * 7 / 24 * torch.arange(24.0))
     images = torch.as_tensor(SMALL) * ramp
-    run = learn(images, 3, recon="cg-sense", pattern="1d", centre=8, **FEW)
+    run = learn(images, 3, recon="cg-sense", pattern="1d", centre=8, coils=4, axes="slice y x", **FEW)
     assert run.mask[0].nonzero().flatten().tolist() == list(range(8, 16))
 
 
@@ -267,9 +268,11 @@ def test_complex_channels_without_maps_are_calibrated(small, calibrations, quick
 
 
 def test_real_channels_are_no_coils(calibrations, quick):
-    """Contrasts: of each, what was acquired, over 1 + regularisation."""
+    """Contrasts: of each, what was acquired, over 1 + regularisation; but nothing is learned from them."""
     images = smooth_images(3, 2, (16, 12), phase=False).float()
-    run = learn(images, 4, recon="cg-sense", **FEW)
+    with pytest.raises(InputError, match="has 2 contrasts and no coils, but cg-sense combines several coils"):
+        learn(images, 4, recon="cg-sense", axes="slice contrast y x", **FEW)
+    run = learn(images, 4, axes="slice contrast y x", steps=2)
     made, targets = reconstruct(run.mask, from_images(images), range(3), CgSense())
     assert calibrations == []
     assert made.shape == targets.shape == (3, 2, 16, 12)

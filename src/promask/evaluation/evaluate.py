@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import torch
 
+from promask.data.description import DataDescription
 from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
 from promask.data.preprocess import collate, move, reconstructed_channels
@@ -97,16 +98,17 @@ class Evaluation:
         """The part of the data: `train`, `test` or `all`."""
         return self.data.part
 
-    def of_part(self, part: str) -> "Evaluation":
+    def of_part(self, part: str, read: DataDescription) -> "Evaluation":
         """The same for images that were given by themselves.
 
         Args:
             part: The part of the data that they are.
+            read: What was understood of the whole.
 
         Returns:
             A new evaluation; this one is not changed.
         """
-        return replace(self, data=replace(self.data, part=part))
+        return replace(self, data=replace(self.data, part=part, read=read))
 
     def summary(self) -> dict[str, Any]:
         """Means over images or volumes; None where a metric is not defined (SSIM of images below 7 pixels)."""

@@ -202,7 +202,7 @@ def stability(
     check_shape(run, whole)
     drawn, exact = _without_empty(run.sample(draws, seed)), run.sample(draws, seed, exact=True)
     recon = run.reconstruction()
-    _, chosen, part, _ = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
+    _, chosen, part, read = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     done, total = 0, len(chosen) * (1 + 2 * len(drawn) + 2 * len(exact))
 
     def count_images(images: int) -> None:
@@ -227,7 +227,7 @@ def stability(
                 means.append(float(spread.mean()))
         return RandomMasks(evaluations, statistics.mean(means)), of_middle
 
-    mode = measure(run.mask).of_part(part)
+    mode = measure(run.mask).of_part(part, read)
     of_drawn, _ = measure_all(drawn)
     of_exact, pixel_std = measure_all(exact)
     middle = len(chosen) // 2

@@ -140,8 +140,8 @@ def measure_run(
     task = None if network is None else measurable(network, device)
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
-    _, measured, part, _ = read_part(data, part=part, default="test", recon=recon)
-    evaluation = evaluate(run.mask, measured, "all", network=task, recon=recon, device=device).of_part(part)
+    _, measured, part, read = read_part(data, part=part, default="test", recon=recon)
+    evaluation = evaluate(run.mask, measured, "all", network=task, recon=recon, device=device).of_part(part, read)
     few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS
