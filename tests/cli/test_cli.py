@@ -269,8 +269,9 @@ def test_bad_files_are_named_and_left_out_if_asked(tmp_path, promask, capsys):
         main([str(word) for word in (*learn, "--skip-bad")])
     assert stop.value.code == 0
     captured = capsys.readouterr()
-    assert captured.err.count("\n") == 1
+    assert captured.err.count("\n") == 2
     assert "Left out: scans/patient03.npy is damaged" in captured.err
+    assert "promask: images: 22 slices of 11 subjects" in captured.err
     assert "Learned from 18 images" in captured.out
 
 
@@ -335,8 +336,12 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         (LEARN, "--accel is missing: give a number of at least 1, such as 8."),
         ((*LEARN, "--accel", "4", "--loss", "best"), "Unknown loss 'best'"),
         ((*LEARN, "--accel", "4", "--preset", "best"), "Unknown preset 'best'"),
-        ((*LEARN, "--accel", "4", "--axis", "x"), "must be whole numbers such as 1 or 0,2, but are 'x'"),
-        ((*LEARN, "--accel", "4", "--axis", "0"), "Pattern 2d frees 2 of the axes"),
+        (
+            (*LEARN, "--accel", "4", "--axis", "up"),
+            "must be numbers or directions such as 1, 0,2 or ky, but are 'up'",
+        ),
+        ((*LEARN, "--accel", "4", "--axis", "kz"), "no direction 'kz': the axes of k-space are ky, kx"),
+        ((*LEARN, "--accel", "4", "--pattern", "2d", "--axis", "0"), "Pattern 2d frees 2 of the axes"),
         (
             ("learn", "one.npy", "--out", "out", "--accel", "4", "--pattern", "3d"),
             "has shape [16, 12], but images of 3 axes are expected",

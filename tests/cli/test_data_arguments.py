@@ -56,7 +56,9 @@ def test_a_run_among_its_data(promask, capsys):
     with pytest.raises(SystemExit):
         main(["learn", "scans", "--accel", "4", "--steps", "2", "--out", "scans/two"])
     captured = capsys.readouterr()
-    assert captured.err == "promask: Left out: scans/one is a run of promask and not data.\n"
+    left_out, understood = captured.err.splitlines()
+    assert left_out == "promask: Left out: scans/one is a run of promask and not data."
+    assert understood.startswith("promask: images: 10 slices of 5 subjects")
     assert "Learned from 8 images of 4 subjects" in captured.out
     assert torch.equal(*(torch.from_numpy(np.load(f"scans/{run}/mask.npy")) for run in ("one", "two")))
     refused = promask("learn", "scans/one", *FEW, "--out", "three", status=2)

@@ -19,6 +19,7 @@ from promask.losses.image import ImageLoss
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import loss_and_slopes
 from promask.recon.cg_sense import CgSense
+from promask.recon.compressed_sensing import CompressedSensing
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier
 from promask.sampling.pattern import Pattern
@@ -35,7 +36,9 @@ def hearts(**settings):
 def test_noise_makes_no_coils_of_contrasts():
     pair = smooth_images(4, 2, (32, 32), phase=False, dtype=torch.complex64)
     for noise in (0.0, 0.001):
-        samples = SpectraSet(load(pair, Reading(noise=noise, axes="slice contrast y x")), CPU, recon=CgSense())
+        samples = SpectraSet(
+            load(pair, Reading(noise=noise, axes="slice contrast y x")), CPU, recon=CompressedSensing()
+        )
         assert samples.kept.targets.shape == (4, 2, 32, 32)
         assert samples.kept.maps is None
 

@@ -10,14 +10,14 @@ from promask.errors import InputError, InputWarning
 from promask.evaluation.conventions import CONVENTIONS
 from promask.export.mask_file import ExportedMask
 from promask.learning.records import NetworkRecord
-from promask.recon.cg_sense import CgSense
+from promask.recon.compressed_sensing import CompressedSensing
 
 
 def test_against_numpy():
     """Zero-filling and PSNR written out in NumPy, for an odd and an even axis."""
     images = smooth_images(20, size=(15, 12), phase=False).float()
     mask = torch.rand(15, 12, generator=seeded()) < 0.4
-    result = evaluate(mask, images)
+    result = evaluate(mask, from_images(images))
     for index in (0, 7, 19):
         target = images[index, 0].double().numpy()
         kspace = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(target)))
@@ -91,33 +91,33 @@ def test_fastmri_convention_of_samples_that_are_volumes():
 
 def test_the_usual_convention_is_the_papers():
     images = smooth_images(3, dtype=torch.complex64)
-    result = evaluate(torch.arange(12) % 3 == 0, images)
+    result = evaluate(torch.arange(12) % 3 == 0, from_images(images))
     assert (result.of, result.convention, len(result.psnr)) == ("image", "paper", 3)
     assert result.summary()["convention"] == "paper"
     assert "volumes" not in result.summary()
     with pytest.raises(InputError, match=r"^Unknown convention 'x': choose one of paper, fastmri\.$"):
-        evaluate(torch.ones(16, 12), images, convention="x")
+        evaluate(torch.ones(16, 12), from_images(images), convention="x")
 
 
 def test_held_out_subjects_are_used_if_there_are_any():
     images = smooth_images(10, dtype=torch.complex64)
     known = from_images(images, subjects=[f"patient-{index // 2}" for index in range(10)])
     mask = torch.ones(16, 12)
-    assert evaluate(mask, images).summary()["images"] == 10
+    assert evaluate(mask, from_images(images)).summary()["images"] == 10
     assert evaluate(mask, known).summary()["images"] == 2
     assert evaluate(mask, known).summary()["part"] == "test"
     assert evaluate(mask, known, part="train").summary()["images"] == 8
 
 
 def test_a_full_mask_is_nearly_perfect():
-    assert min(evaluate(torch.ones(16, 12), smooth_images(2, dtype=torch.complex64)).psnr) > 100
+    assert min(evaluate(torch.ones(16, 12), from_images(smooth_images(2, dtype=torch.complex64))).psnr) > 100
 
 
 def test_lines_broadcast():
     images = smooth_images(2, dtype=torch.complex64)
     line = torch.arange(12) % 3 == 0
-    assert evaluate(line, images).psnr == evaluate(line.expand(16, 12), images).psnr
-    assert evaluate(line.to(torch.uint8), images).psnr == evaluate(line, images).psnr
+    assert evaluate(line, from_images(images)).psnr == evaluate(line.expand(16, 12), from_images(images)).psnr
+    assert evaluate(line.to(torch.uint8), from_images(images)).psnr == evaluate(line, from_images(images)).psnr
 
 
 def test_axes_of_length_1_are_dropped_or_broadcast(tmp_path):
@@ -137,7 +137,7 @@ def test_axes_of_length_1_are_dropped_or_broadcast(tmp_path):
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_tiny_images_have_no_ssim(convention):
     images = smooth_images(2, size=(4, 4), dtype=torch.complex64)
-    summary = evaluate(torch.ones(4, 4), images, convention=convention).summary()
+    summary = evaluate(torch.ones(4, 4), from_images(images), convention=convention).summary()
     assert summary["ssim"] is None
     assert summary["psnr"] > 100
 
@@ -159,7 +159,7 @@ def test_tiny_images_have_no_ssim(convention):
 )
 def test_bad_masks(mask, message):
     with pytest.raises(InputError, match=message):
-        evaluate(mask, smooth_images(2, dtype=torch.complex64))
+        evaluate(mask, smooth_images(2, phase=False).float())
 
 
 @pytest.fixture(scope="module")
@@ -171,20 +171,23 @@ def patients():
 
 @pytest.fixture(scope="module")
 def run(patients):
-    return learn(patients, 4, steps=4, recon="cg-sense", iterations=3)
+    return learn(patients, 4, steps=4, recon="cs", iterations=3)
 
 
 def test_a_run_is_measured_as_it_was_learned(run, patients):
     """With its reconstruction, on what it was not learned from; arguments change either."""
     result = evaluate(run, patients)
-    assert (result.recon, result.part, result.images) == ("cg-sense", "test", 2)
+    assert (result.recon, result.part, result.images) == ("cs", "test", 2)
     recon = run.reconstruction()
     assert recon.iterations == 3
     assert result.psnr == evaluate(run.mask, patients, "test", recon=recon).psnr
     assert evaluate(run, patients, "train").psnr == evaluate(run.mask, patients, "train", recon=recon).psnr
-    assert evaluate(run, patients, iterations=9).psnr == evaluate(run, patients, recon=CgSense(iterations=9)).psnr
+    assert (
+        evaluate(run, patients, iterations=9).psnr
+        == evaluate(run, patients, recon=CompressedSensing(iterations=9)).psnr
+    )
     assert evaluate(run, patients, recon="zero-filled").psnr == evaluate(run.mask, patients).psnr
-    unregularised = CgSense(iterations=3, regularisation=0.0)
+    unregularised = CompressedSensing(iterations=3, regularisation=0.0)
     assert evaluate(run, patients, regularisation=0.0).psnr == evaluate(run, patients, recon=unregularised).psnr
 
 

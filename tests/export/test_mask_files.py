@@ -55,7 +55,7 @@ def test_what_is_known_of_a_mask():
         exported("volume")
         .record()
         .values()["axes"]
-        .startswith("axis 0: D (slices, readout), axis 1: H (rows, phase")
+        .startswith("axis 0: D (slices, fully sampled), axis 1: H (rows, undersampled)")
     )
     assert "acceleration_asked" not in ExportedMask.of_mask(mask.mask).record().values()
 

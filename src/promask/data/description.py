@@ -1,5 +1,6 @@
 """What was understood of data: in one line for people, as fields for programs."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -99,8 +100,9 @@ class DataDescription:
         return f"{role}{name} ({', '.join(details)})"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+        """Plain values, as JSON has them."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> "DataDescription":
