@@ -37,7 +37,8 @@ def test_several_files_and_globs(promask):
     assert "a_T1w.npy and 2 more" in Path("several/report.html").read_text()
 
     on_all = json.loads(promask("evaluate", "several", *data, "--json"))
-    assert on_all == json.loads(promask("evaluate", "folder", "scans", "--json"))
+    of_folder = json.loads(promask("evaluate", "folder", "scans", "--json"))
+    assert on_all | {"data": {**on_all["data"], "source": "scans"}} == of_folder
     assert on_all == json.loads(promask("evaluate", "several", "scans/*.npy", "--json"))
     assert "2 samples of scans/a_T1w.npy and 2 more (test)" in promask("evaluate", "several", *data)
     on_two = ("scans/a_T1w.npy", "scans/b_T1w.npy")

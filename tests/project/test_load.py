@@ -210,7 +210,8 @@ def test_learning_measuring_and_comparing(streamed, tmp_path):
     run, other = (learn(data, 4, steps=12, batch_size=4) for data in (kept, stream))
     assert torch.equal(run.probabilities, other.probabilities)
     assert run.history == other.history
-    assert evaluate(run.mask, stream).summary() == evaluate(run.mask, kept).summary()
+    found, wanted = (evaluate(run.mask, data).summary() for data in (stream, kept))
+    assert found | {"data": None} == wanted | {"data": None}
     tables = [
         compare(data, [4], ["random", "energy"], out=tmp_path / str(place), seeds=2)
         for place, data in enumerate((kept, stream))

@@ -210,10 +210,10 @@ class StreamedSet:
     """The samples of a Dataset that is too large for memory: an item is read whenever it is needed."""
 
     held_out: Sequence[bool] | None = None
-    geometry = Geometry()
 
     def __init__(self, items: Any, reading: Reading, name: str) -> None:
         self.items, self.reading, self.name = items, reading, name
+        self.geometry = scan_geometry(choose_readout(Geometry(), reading, name), reading)
         self.numbers = reading.choose_slices(len(items))
         """The numbers of the items to read."""
         if not self.numbers:
