@@ -67,7 +67,7 @@ class DataDescription:
         parts += [count(self.contrasts, CONTRAST)] if self.contrasts > 1 else []
         if self.coils > 1:
             parts.append(f"{self.coils} {'simulated ' if self.simulated_coils else ''}coils")
-        parts += [self._axis(axis) for axis in range(len(self.shape))]
+        parts += [self._axis(*each) for each in enumerate(self.axes)] or [" x ".join(map(str, self.shape))]
         if self.holds == "kspace" and not self.emulated and self.readout is None and self._may_have_readout:
             parts.append("readout not known")
         if self.noise:
@@ -82,8 +82,8 @@ class DataDescription:
     def _may_have_readout(self) -> bool:
         return not self.axes or "kx" in self.axes
 
-    def _axis(self, axis: int) -> str:
-        n, name = self.shape[axis], self.axes[axis] if self.axes else f"axis {axis}"
+    def _axis(self, axis: int, name: str) -> str:
+        n = self.shape[axis]
         details = [str(n)]
         start, end = self.acquired[axis] if self.acquired else (0, n)
         if end - start < n:
