@@ -39,6 +39,22 @@ class Geometry:
         """The same for k-space that is emulated from magnitude images: all of it counts, and none is a readout."""
         return replace(self, extent=(), region=(), readout=None)
 
+    def without(self, axis: int) -> "Geometry":
+        """The same for slices at all positions along one of the axes."""
+
+        def others(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return values[:axis] + values[axis + 1 :]
+
+        before = self.readout is not None and self.readout > axis
+        return replace(
+            self,
+            extent=others(self.extent),
+            region=others(self.region),
+            axes=others(self.axes),
+            readout=None if self.readout is None or self.readout == axis else self.readout - before,
+            voxel=others(self.voxel),
+        )
+
     def crop(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """The part of the images that is evaluated."""
         return central(images, self.region) if self.region else images

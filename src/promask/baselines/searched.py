@@ -17,6 +17,7 @@ from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import loss_and_slopes
+from promask.problem.problem import slicing_axis
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask, Units
 
@@ -49,27 +50,34 @@ class MaskLoss:
     samples: SpectraSet
     pattern: Pattern
     task: Loss
+    chosen: torch.Tensor
+    """The indices of the samples that are looked at."""
 
     @staticmethod
     def of(problem: BaselineProblem, most: int) -> "MaskLoss":
-        """For at most so many samples of a problem, at equal distances."""
-        data = prepare(problem.data)
-        affordable = most * REFERENCE_SIZE // math.prod(data.shape)
-        count = min(len(data), most, max(FEWEST_IMAGES, affordable))
-        chosen = Subset(data, [index * len(data) // count for index in range(count)])
-        samples = SpectraSet.for_loss(chosen, problem.device, problem.task, problem.recon)
-        return MaskLoss(samples, problem.pattern, problem.task)
+        """For at most so many samples of a problem, at equal distances; volumes in slices where possible."""
+        data, pattern = prepare(problem.data), problem.pattern
+        along = slicing_axis(pattern, problem.recon, problem.task)
+        positions = 1 if along is None else data.shape[1 + along]
+        affordable = most * REFERENCE_SIZE * positions // math.prod(data.shape)
+        wanted = min(len(data) * positions, most, max(FEWEST_IMAGES, affordable))
+        count = min(len(data), wanted)
+        few = Subset(data, [index * len(data) // count for index in range(count)])
+        samples = SpectraSet.for_loss(few, problem.device, problem.task, problem.recon, along=along)
+        return MaskLoss(
+            samples, pattern if along is None else pattern.plane(along), problem.task, samples.some(wanted)
+        )
 
     def __call__(self, units: UnitMask) -> tuple[float, Units]:
         """The loss, and its gradient dL/dm, centred."""
         mask = fft_order(units, units.ndim).to(self.samples.like)
         loss, gradient = mask.new_zeros(()), torch.zeros_like(mask)
-        for piece in self.samples.pieces(torch.arange(len(self.samples))):
+        for piece in self.samples.pieces(self.chosen):
             masks = mask.expand(len(piece.targets), *mask.shape)
             result = loss_and_slopes(masks, piece, self.pattern, self.task, self.samples.recon)
             loss += result.loss
             gradient += result.gradients.sum(0)
-        return float(loss / len(self.samples)), centred(gradient.cpu(), units.ndim) / len(self.samples)
+        return float(loss / len(self.chosen)), centred(gradient.cpu(), units.ndim) / len(self.chosen)
 
 
 def greedy(problem: BaselineProblem) -> UnitMask:

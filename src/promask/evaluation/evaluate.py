@@ -13,6 +13,7 @@ import torch
 from promask.data.description import DataDescription
 from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
+from promask.data.hybrid import join_slices, slice_at
 from promask.data.preprocess import collate, move, reconstructed_channels
 from promask.data.reading import Reading, ReadingSettings
 from promask.data.sample_sets import OTHER_PART
@@ -27,12 +28,15 @@ from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
 from promask.recon import make_reconstruction, with_settings
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.pattern import Pattern
 from promask.segmentation.classes import Overlap, overlap_of
 from promask.segmentation.network import SegmentationNetwork
-from promask.types import AnyArray, Logits, Mask, SampleSet, Targets
+from promask.types import AnyArray, AnyImages, Images, Logits, Mask, Sample, SampleSet, Targets
 
 CHUNK = 8
 """Images reconstructed at a time; with more of them, their intermediate results leave the cache."""
+LARGEST_CHUNK = 2**22
+"""The numbers of all coils that are reconstructed at a time: volumes come one by one."""
 NetworkLike = str | Path | SegmentationNetwork | Segmentation
 """A segmentation network: its file, the network itself, or the task that it is part of."""
 
@@ -238,11 +242,47 @@ def reconstruct(
 
     They are on the device that they were computed on.
     """
-    images, clean, maps = move(collate([data[index] for index in indices], recon.uses_maps), device)
+    samples, along = (data[index] for index in indices), _slicing_axis(mask, data, recon)
+    if along is None:
+        images, targets = _reconstruct(mask, list(samples), recon, device)
+    else:
+        pairs = [_reconstruct_slices(mask, volume, along, recon, device) for volume in samples]
+        images, targets = (torch.cat(each) for each in zip(*pairs, strict=True))
+    return _judged(images, data), _judged(targets, data)
+
+
+def _reconstruct(
+    mask: Mask, samples: Sequence[Sample], recon: Reconstruction, device: torch.device
+) -> tuple[AnyImages, AnyImages]:
+    """Reconstructed images, and what the reconstruction aims at, (batch, channel, *space)."""
+    images, clean, maps = move(collate(samples, recon.uses_maps), device)
     weights = fft_order(mask, mask.ndim).to(images.real)
     with freeze_networks(recon=recon):
-        images = reconstruct_spectra(recon, spectrum(images, space_axes(mask.ndim)), weights, maps)
-    return _judged(images, data), _judged(recon.reference(clean, maps), data)
+        made = reconstruct_spectra(recon, spectrum(images, space_axes(mask.ndim)), weights, maps)
+    return made, recon.reference(clean, maps)
+
+
+def _reconstruct_slices(
+    mask: Mask, volume: Sample, along: int, recon: Reconstruction, device: torch.device
+) -> tuple[Images, Images]:
+    """The same for a volume that is taken apart into slices along an axis: magnitudes, (1, channel, *space)."""
+    plane, count = mask.select(along, 0), mask.shape[along]
+    at_a_time = _chunk_length(volume.image.shape[:1] + plane.shape)
+    pairs = []
+    for start in range(0, count, at_a_time):
+        positions = range(start, min(start + at_a_time, count))
+        slices = [slice_at(volume, along, position) for position in positions]
+        pairs.append([each.abs().cpu() for each in _reconstruct(plane, slices, recon, device)])
+    images, targets = (join_slices(each, along).to(device) for each in zip(*pairs, strict=True))
+    return images, targets
+
+
+def _slicing_axis(mask: Mask, data: SampleSet, recon: Reconstruction) -> int | None:
+    """The axis along which volumes are reconstructed slice by slice: one along which the mask does not vary."""
+    if mask.ndim < 3 or not getattr(recon, "slicewise", False):
+        return None
+    free = [axis for axis in range(mask.ndim) if not (mask == mask.narrow(axis, 0, 1)).all()]
+    return Pattern(tuple(mask.shape), tuple(free), readout=data.geometry.readout).slicing_axis if free else 0
 
 
 def full_images(
@@ -475,8 +515,12 @@ def _segmentation_scores(
 
 
 def _chunks(data: SampleSet) -> list[range]:
-    indices = range(len(data))
-    return [indices[start : start + CHUNK] for start in indices[::CHUNK]]
+    indices, length = range(len(data)), _chunk_length(data.shape)
+    return [indices[start : start + length] for start in indices[::length]]
+
+
+def _chunk_length(shape: Sequence[int]) -> int:
+    return max(1, min(CHUNK, LARGEST_CHUNK // math.prod(shape)))
 
 
 def _finite(mean: float | torch.Tensor) -> float | None:

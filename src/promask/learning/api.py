@@ -156,7 +156,7 @@ def learn(
         },
     )
     return Run(
-        distribution=selected.distribution,
+        distribution=replace(selected.distribution, pattern=prepared.pattern),
         config=config,
         history=_history(ensemble),
         variance=selected.variance,

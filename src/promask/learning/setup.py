@@ -17,7 +17,7 @@ from promask.losses import find_segmentation
 from promask.losses.base import Loss
 from promask.problem.batches import SpectraSet
 from promask.problem.parallel import ALONE, Group, own_device
-from promask.problem.problem import STARTS, Problem, starting_probabilities
+from promask.problem.problem import STARTS, Problem, slicing_axis, starting_probabilities
 from promask.recon.base import Reconstruction
 from promask.sampling.pattern import Pattern
 from promask.types import SampleSet
@@ -37,6 +37,8 @@ class Prepared:
     description: DataDescription
     config: Config
     """With how the data were read."""
+    pattern: Pattern
+    """On all axes of k-space; that of the problem may be the pattern of slices of volumes."""
     problem: Problem
     learner: Learner
     validation: SpectraSet
@@ -81,10 +83,12 @@ class Setup:
         if segmentation is not None:
             segmentation.check(chosen, reconstructed_channels(chosen, recon))
         learning, others = _split(chosen, loss)
-        samples = SpectraSet.for_loss(learning, device, loss, recon, group)
-        validation = samples if others is None else SpectraSet.for_loss(others, device, loss, recon, group)
-        problem = state_problem(samples, pattern, loss, config, self.init)
-        return Prepared(whole, chosen, part, description, config, problem, self.learner, validation)
+        along = slicing_axis(pattern, recon, loss)
+        samples = SpectraSet.for_loss(learning, device, loss, recon, group, along)
+        validation = samples if others is None else SpectraSet.for_loss(others, device, loss, recon, group, along)
+        in_loop = pattern if along is None else pattern.plane(along)
+        problem = state_problem(samples, in_loop, loss, config, self.init)
+        return Prepared(whole, chosen, part, description, config, pattern, problem, self.learner, validation)
 
     def for_other_machines(self, loss: Loss) -> "Setup":
         """The same for a process in another folder, or on another machine that has the same disk."""

@@ -5,7 +5,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import torch
 
+from promask.data.hybrid import HybridSet
 from promask.data.preprocess import Collated, collate, move, stack_arrays
 from promask.data.sensitivities import calibrate
 from promask.losses.base import Loss, needs_phase
@@ -21,7 +22,7 @@ from promask.problem.parallel import ALONE, Group
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
-from promask.types import Batch, Label, Maps, Sample, SampleSet, Units
+from promask.types import Batch, Label, Sample, SampleSet, Units
 
 Item = TypeVar("Item")
 
@@ -108,8 +109,9 @@ BatchStream = Generator[Iterator[MicroBatch], None, None]
 class SpectraSet:
     """A data set made ready for the loop: spectra in FFT order and targets, on one device.
 
-    Targets are magnitudes, or, with `phase`, complex numbers. Of a group of processes, each keeps all samples that
-    fit into memory, and works on its share of them.
+    Targets are magnitudes, or, with `phase`, complex numbers. Volumes may be taken apart `along` an axis of space:
+    the samples are then their slices. Of a group of processes, each keeps all samples that fit into memory, and
+    works on its share of them.
     """
 
     def __init__(
@@ -121,35 +123,49 @@ class SpectraSet:
         recon: Reconstruction = ZERO_FILLED,
         phase: bool = False,
         group: Group = ALONE,
+        along: int | None = None,
     ) -> None:
-        self.memory, self.group = MEMORY if memory is None else memory, group
+        self.memory, self.group, self.along = MEMORY if memory is None else memory, group, along
         self.device, self.label_of, self.recon, self.phase = device, label_of, recon, phase
-        self.data = calibrate(data, recon)
+        self.source = calibrate(data, recon)
+        """As it was given: slices, or whole volumes."""
         self.seconds_waited = 0.0
         """Spent in the loop on waiting for the disk."""
-        self.like = data[0].image.real.new_empty(0, device=device)
+        first = self.source[0]
+        self.like = first.image.real.new_empty(0, device=device)
         """An empty array of the targets' type, on the device."""
         self.energies: dict[Pattern, Units] = {}
-        per_number = 3 * self.like.element_size()  # a complex number and its target
-        if recon.uses_maps and self.data[0].maps is not self.data[len(data) - 1].maps:
-            per_number += 2 * self.like.element_size()
-        fits = len(data) * math.prod(data.shape) * per_number <= self.memory
+        numbers = len(data) * math.prod(data.shape)
+        needed = 3 * numbers  # a complex number and its target
+        same_maps = not recon.uses_maps or first.maps is self.source[len(data) - 1].maps
+        needed += 0 if same_maps and along is None else 2 * numbers // (len(data) if same_maps else 1)
+        fits = needed * self.like.element_size() <= self.memory
+        self.data: SampleSet = self.source if along is None else HybridSet(self.source, along, on_disk=not fits)
+        """One sample after the other: slices, or whole volumes."""
+        self.map_rows = (len(self.data) // len(data)) if same_maps else len(self.data)
+        """After so many samples, their sensitivities are those of the first ones again."""
         self.kept = self._read_all() if fits else None
 
     @staticmethod
     def for_loss(
-        data: SampleSet, device: torch.device, task: Loss, recon: Reconstruction, group: Group = ALONE
+        data: SampleSet,
+        device: torch.device,
+        task: Loss,
+        recon: Reconstruction,
+        group: Group = ALONE,
+        along: int | None = None,
     ) -> "SpectraSet":
         """With what a task needs to know of them."""
         label_of = task.label if task.needs_labels else None
-        return SpectraSet(data, device, label_of, recon=recon, phase=needs_phase(task), group=group)
+        return SpectraSet(data, device, label_of, recon=recon, phase=needs_phase(task), group=group, along=along)
 
     def with_recon(self, recon: Reconstruction) -> "SpectraSet":
         """The same samples for another reconstruction."""
         if recon is self.recon:
             return self
         if type(recon) is not type(self.recon):
-            return SpectraSet(self.data, self.device, self.label_of, self.memory, recon, self.phase, self.group)
+            settings = (self.device, self.label_of, self.memory, recon, self.phase, self.group, self.along)
+            return SpectraSet(self.source, *settings)
         other = copy.copy(self)  # with other settings, it has the same aim
         other.recon = recon
         return other
@@ -253,15 +269,16 @@ class SpectraSet:
             first.geometry,
             None if first.labels is None else _room(first.labels, len(self)),
         )
-        maps: list[torch.Tensor | None] = []
+        maps: list[torch.Tensor] = []
         for indices in torch.arange(len(self)).split(self._piece_length):
             found, labels, _ = self._read(indices)
             piece = self._transformed(found, labels)
             whole.spectra[indices], whole.targets[indices] = piece.spectra, piece.targets
             if whole.labels is not None and piece.labels is not None:
                 whole.labels[indices] = piece.labels
-            maps += _each(piece.maps, len(indices))
-        return replace(whole, maps=_once_or_all(maps))
+            if piece.maps is not None and len(maps) < self.map_rows:
+                maps += list(piece.maps.expand(len(indices), *piece.maps.shape[1:]))
+        return replace(whole, maps=torch.stack(maps[: self.map_rows]) if maps else None)
 
     def _note_waiting(self, seconds: float) -> None:
         self.seconds_waited += seconds
@@ -304,23 +321,8 @@ def _select(batch: Batch, indices: torch.Tensor) -> Batch:
         batch.targets.index_select(0, indices),
         batch.geometry,
         None if batch.labels is None else batch.labels.index_select(0, indices),
-        maps if maps is None or len(maps) == 1 else maps.index_select(0, indices),
+        maps if maps is None or len(maps) == 1 else maps.index_select(0, indices % len(maps)),
     )
-
-
-def _each(maps: Maps | None, count: int) -> list[torch.Tensor | None]:
-    """The maps of each sample of a piece."""
-    return [None] * count if maps is None else [maps] * count if len(maps) == 1 else list(maps.split(1))
-
-
-def _once_or_all(maps: Sequence[torch.Tensor | None]) -> Maps | None:
-    """The maps of all samples, or, if they are the same, once."""
-    known = [each for each in maps if each is not None]
-    if not known:
-        return None
-    if all(each is known[0] or torch.equal(each, known[0]) for each in known):
-        return known[0]
-    return torch.cat(known)
 
 
 def _room(first: torch.Tensor, count: int) -> torch.Tensor:

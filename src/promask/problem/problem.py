@@ -96,6 +96,20 @@ class Problem:
         return fft_order(units, len(self.pattern.free)).to(self.images.device)
 
 
+def slicing_axis(pattern: Pattern, recon: Reconstruction, loss: Loss) -> int | None:
+    """The axis along which volumes are taken apart into slices that are reconstructed and judged one by one.
+
+    Args:
+        pattern: The pattern on all axes of k-space.
+        recon: The reconstruction; one that says `slicewise` can do with slices of volumes.
+        loss: What images are judged by; a network that segments volumes needs them whole.
+
+    Returns:
+        An axis of space that is not undersampled; None where samples stay as they are.
+    """
+    return pattern.slicing_axis if getattr(recon, "slicewise", False) and not loss.needs_labels else None
+
+
 def starting_probabilities(init: Any, samples: SpectraSet, pattern: Pattern) -> Start:
     """How members start.
 

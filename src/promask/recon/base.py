@@ -67,6 +67,8 @@ class SpectralReconstruction(ABC):
     combines_coils: ClassVar[bool] = False
     """Whether it has no meaning without several coils."""
     iterative: ClassVar[bool] = True
+    slicewise: ClassVar[bool] = True
+    """Whether volumes may be reconstructed slice by slice, along an axis that is not undersampled."""
 
     def __post_init__(self) -> None:
         check_settings(getattr(self, "iterations", None), getattr(self, "regularisation", None))

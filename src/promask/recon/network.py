@@ -30,6 +30,11 @@ class Network(SpectralReconstruction):
 
     name = "network"
 
+    @property
+    def slicewise(self) -> bool:  # type: ignore[override]
+        """Whether the module has no layers for volumes."""
+        return not any(isinstance(layer, nn.Conv3d | nn.ConvTranspose3d) for layer in self.module.modules())
+
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """What the module makes of the zero-filled image."""
         filled = zero_filled(spectra, mask, maps)

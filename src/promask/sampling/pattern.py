@@ -142,6 +142,46 @@ class Pattern:
         return replace(pattern, directions=geometry.axes, readout=readout)
 
     @property
+    def slicing_axis(self) -> int | None:
+        """The axis of a volume along which it falls into slices that have nothing to do with each other.
+
+        Along an axis that is not undersampled, an inverse transform of k-space separates the positions: the
+        readout if it is known, otherwise the first such axis. None where samples are slices, or all axes are
+        undersampled.
+
+        >>> Pattern((4, 6, 5), free=(1, 2)).slicing_axis, Pattern((4, 6), free=(1,)).slicing_axis
+        (0, None)
+        """
+        whole = [axis for axis in range(len(self.shape)) if axis not in self.free]
+        if len(self.shape) < 3 or not whole:
+            return None
+        return self.readout if self.readout in whole else whole[0]
+
+    def plane(self, axis: int) -> "Pattern":
+        """The pattern of slices along an axis that is not undersampled: it has the same units.
+
+        >>> Pattern((4, 6, 5), free=(1, 2)).plane(0)
+        Pattern(shape=(6, 5), free=(0, 1), extent=((0, 6), (0, 5)), directions=(), readout=None)
+
+        Args:
+            axis: The axis to leave out.
+
+        Returns:
+            The pattern of the other axes.
+        """
+        if axis in self.free:
+            raise InputError(f"Axis {axis} is undersampled: there are no slices along it.")
+        others = [each for each in range(len(self.shape)) if each != axis]
+        return replace(
+            self,
+            shape=tuple(self.shape[each] for each in others),
+            free=tuple(others.index(each) for each in self.free),
+            extent=tuple(self.extent[each] for each in others),
+            directions=tuple(self.directions[each] for each in others) if self.directions else (),
+            readout=others.index(self.readout) if self.readout in others else None,
+        )
+
+    @property
     def unit_shape(self) -> tuple[int, ...]:
         """The shape of the grid of units."""
         return tuple(self.shape[axis] for axis in self.free)
