@@ -95,7 +95,7 @@ class HybridSet:
                 about = {"group": volume.group, "name": volume.name, "unlabelled": volume.unlabelled}
                 self._columns[number] = about, self._write(volume)
         about, columns = self._columns[number]
-        arrays = {name: columns[name][place] if name in columns else None for name in ARRAYS}
+        arrays: dict[str, Any] = {name: columns[name][place] if name in columns else None for name in ARRAYS}
         return Sample(**{**about, **arrays, "name": f"{about['name']}, position {self.positions[place]}"})
 
     def _read(self, number: int) -> Sample:
