@@ -20,12 +20,13 @@ from promask.data.sample_sets import choose_part
 from promask.data.sources import load
 from promask.evaluation.evaluate import segment
 from promask.learning.config import Config
-from promask.learning.selection import MOST_JUDGED, mean_loss, reference_masks
+from promask.learning.selection import MOST_JUDGED, reference_masks
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.losses.segmentation import Segmentation, freeze, make_segmentation
 from promask.operators.fourier import centred
 from promask.problem.batches import SpectraSet
+from promask.problem.problem import mean_loss
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask

@@ -6,8 +6,9 @@ from torch import nn
 
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
-from promask.learning.selection import MOST_JUDGED, mean_loss, reference_masks
+from promask.learning.selection import MOST_JUDGED, reference_masks
 from promask.problem.batches import SpectraSet
+from promask.problem.problem import mean_loss
 
 FEW = {"steps": 2, "batch_size": 4}
 GRADIENTS = {

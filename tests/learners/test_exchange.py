@@ -23,9 +23,9 @@ from promask.types import Batch
 AXES = (-2, -1)
 
 
-def exchange(units=40, budget=10, steps=40, seed=0, energy=None, always=(), never=()):
+def exchange(units=40, budget=10, steps=40, seed=0, energy=None, always=(), never=(), judge=None):
     energy = torch.linspace(2, 1, units, dtype=torch.float64) if energy is None else energy
-    return evidence_of("exchange", EnergyProblem(units, budget, energy, always, never), steps, seed)
+    return evidence_of("exchange", EnergyProblem(units, budget, energy, always, never, judge), steps, seed)
 
 
 def steps_of(rule, change, theta, count=4):
@@ -58,7 +58,7 @@ def test_every_mask_has_the_budget_and_what_is_fixed():
     """Though what is always acquired is worth least, and what never is, most."""
     worth = random(40, 1)
     worth[[17, 18]], worth[[5, 6, 7]] = -1, 9
-    rule = exchange(always=(17, 18), never=(5, 6, 7))
+    rule = exchange(steps=120, always=(17, 18), never=(5, 6, 7))
     theta = random(40).masked_fill(rule.problem.never, 0)
     for step, (masks, proposal) in enumerate(steps_of(rule, lambda mask: -worth, theta)):
         assert set(proposal.tolist()) == {0, 1}
@@ -125,6 +125,7 @@ def test_members_are_asked_in_turn():
 def test_candidates_come_in_proportion_to_their_worth():
     rule = exchange(units=5, budget=2)
     rule.begin(torch.tensor([1.0, 0.9, 0, 0, 0], dtype=torch.float64), 1)
+    rule.within[:] = True
     rule.worths, rule.counts = torch.tensor([0, 0, 6.0, 3.0, -1.0]).double(), torch.ones(5).double()
     masks = rule.draw(3000)
     assert (masks.sum(1) == 2).all()
@@ -152,6 +153,26 @@ def test_units_that_add_up_are_found_though_images_differ():
     found = indices(last_of(exchange(steps=120), change, random(40)))
     assert len(found & indices_of_largest(worth, 10)) >= 8
     assert worth[list(found)].sum() > 0.96 * worth.topk(10).values.sum()
+
+
+@pytest.mark.parametrize("widest", [11, 14, 20, 40])
+def test_the_mask_reaches_as_far_as_the_images_say(widest):
+    """Distant units are worth most, but the loss of a mask grows with what lies beyond some of them."""
+    worth = torch.arange(40, dtype=torch.float64)
+
+    def judge(units):
+        return float((units * torch.where(torch.arange(40) < widest, -worth, 1000.0)).sum())
+
+    rule = exchange(steps=120, judge=judge)
+    start = torch.linspace(1, 0, 40, dtype=torch.float64)
+    masks = [mask for _, mask in steps_of(rule, lambda mask: -worth, start)]
+    beyond = [int(mask[widest:].sum()) for mask in masks]
+    assert beyond[-1] == 0
+    assert judge(masks[-1]) <= judge((start > start[10]).double()), "never worse than the start"
+    if widest >= 14:  # the first reach is of 13 units
+        assert int(masks[-1][10:].sum()) >= 3
+    if widest == 40:
+        assert indices(masks[-1]) == {0, *range(31, 40)}
 
 
 def indices_of_largest(values, count):
@@ -186,7 +207,12 @@ def test_units_that_know_their_neighbours_keep_their_distance():
     block[alone.topk(4).indices] = 1
     assert float((block * block.roll(1)).sum()) == 3
     worst, least = float(loss_of_neighbours(block)), float(losses.min())
-    found = torch.stack([last_of(exchange(12, 4, 120, seed, ENERGY), change_by_each, ENERGY) for seed in range(6)])
+
+    def judge(units):
+        return float(loss_of_neighbours(units.double()))
+
+    rules = [exchange(12, 4, 120, seed, ENERGY, judge=judge) for seed in range(6)]
+    found = torch.stack([last_of(rule, change_by_each, ENERGY) for rule in rules])
     lost = (loss_of_neighbours(found) - least) / (worst - least)
     assert lost.mean() < 0.2
     assert lost.max() < 0.4

@@ -10,8 +10,9 @@ from promask.cli.main import main
 from promask.data.arrays import from_images
 from promask.data.sources import load
 from promask.evaluation.evaluate import reconstruct
-from promask.learning.selection import MOST_IMAGES, mean_loss, reference_masks
+from promask.learning.selection import reference_masks
 from promask.losses.image import LOSSES, ImageLoss
+from promask.problem.problem import MOST_IMAGES, mean_loss
 from promask.sampling.pattern import Pattern
 
 PATTERNS = {"2d": Pattern((18, 14), (0, 1)), "1d": Pattern((18, 14), (1,))}

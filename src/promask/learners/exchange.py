@@ -4,6 +4,11 @@ Where a reconstruction infers samples from their neighbours, what a unit is wort
 are, and independent draws of all of them say little about a mask in which they keep their distance. So the mask
 stays one mask. Each image sees it without a few of its units, with others in their place. What a unit is worth is
 estimated only where it is missing, so that acquired and new units can be compared.
+
+How far from the centre samples may lie is learned as well. With noise, a reconstruction that infers samples
+between scattered ones amplifies it, and a narrow mask may be better than any wide one; single exchanges do not
+lead from one to the other. So the mask begins with the units of most signal, and reaches further as long as the
+loss of some images falls. What is kept is the best mask that these images have seen.
 """
 
 import math
@@ -16,6 +21,7 @@ from torch import Tensor
 
 from promask.learners.base import Description
 from promask.learners.gradient import Evidence, GradientLearner
+from promask.learners.shape_race import log_energy, smoothed
 from promask.losses.base import Loss
 from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
 from promask.operators.fourier import fft_order
@@ -35,6 +41,14 @@ NOVELTIES = (0.2, 0.03)
 """First and last: the weight of a new step in the running means."""
 ELIGIBLE = 0.34
 """The share of the candidates that may come in a step: not all of a gap that one of them would fill."""
+REACHES = (1.25, 1.6, 2.5, 4.0, math.inf)
+"""Among how many units of most signal the mask is found, one after the other, in multiples of the budget."""
+GROWING = 0.5
+"""The share of the steps in which the reach may grow."""
+LOOKS = 10
+"""How often the mask is judged, at equal distances."""
+JUDGES = 16
+"""The most images that judge it."""
 
 
 def loss_and_insertions(
@@ -49,8 +63,9 @@ def loss_and_insertions(
 
     An iterative reconstruction trusts an acquired sample entirely, and its derivative at a weight of 0 says
     little about a weight of 1. But it is known what the samples would be, and so, to second order, what comes of
-    changing the image by them: the slope s along this change, and a curvature c in proportion to their energy e,
-    such that the best weight is 1 for all missing units together. L(1) - L(0) = s + c e / 2.
+    changing the image by them: the slope s along this change, and a curvature c in proportion to their energy e.
+    L(1) - L(0) = s + c e / 2, and c is what the loss of the image with all missing units says. (Noise counts: with
+    it, the best weight of samples of little signal is below 1.)
     """
     on_grid = pattern.expand(masks).unsqueeze(1)
     with torch.set_grad_enabled(bool(weights)):
@@ -75,11 +90,10 @@ def loss_and_insertions(
         )
         covered = fft_order(~pattern.padding(), len(pattern.free)).to(masks.device)
         missing = ((masks == 0) & covered).to(slopes.dtype)
-        within = tuple(range(1, masks.ndim))
-        needed = torch.finfo(slopes.dtype).tiny
-        curvature = -(slopes * missing).sum(within, True) / (energies * missing).sum(within, True).clamp_min(
-            needed
-        )
+        inserted = encoding.adjoint(missed * pattern.expand(missing).unsqueeze(1))
+        change = task(batch.geometry.crop(made.detach() + inserted), batch) * len(masks) - loss.detach()
+        energy = (energies * missing).sum().clamp_min(torch.finfo(slopes.dtype).tiny)
+        curvature = 2 * (change - (slopes * missing).sum()) / energy
         worth = slopes + curvature.clamp_min(0) / 2 * energies
     return LossAndSlopes(loss.detach(), worth, weight_gradients)
 
@@ -112,6 +126,14 @@ class ExchangeEvidence:
     def __init__(self, problem: Problem, noise: torch.Generator, steps: int) -> None:
         self.problem, self.noise, self.steps = problem, noise, steps
         flat = problem.energy.flatten()
+        self.signal = smoothed(log_energy(problem.energy), ~problem.never).flatten()
+        """The order in which units come within reach: noise does not matter to a mean over many."""
+        self.reach, self.growing = torch.zeros((), dtype=torch.int64), torch.ones((), dtype=torch.bool)
+        """A place among the reaches, and whether the next one is to be tried."""
+        self.best = torch.zeros_like(flat, dtype=torch.bool)
+        self.best_loss = torch.full((), math.inf, dtype=torch.float64)
+        self.within = torch.zeros_like(self.best)
+        """The units within reach."""
         self.fixed = (problem.always | problem.never).flatten()
         self.fixed[flat.argmax()] = True  # without the strongest unit, usually the centre, nothing is as it was
         self.worths = torch.zeros_like(flat)
@@ -126,8 +148,13 @@ class ExchangeEvidence:
         """The share that is exchanged falls geometrically."""
         if step == 1:
             always, never = self.problem.always.flatten(), self.problem.never.flatten()
-            wanted = theta.flatten().masked_fill(self.fixed, 2).masked_fill(always, 3).masked_fill(never, -1)
-            self.members[wanted.topk(self.problem.budget).indices] = True
+            for start in (theta.flatten(), self.signal - self.signal.max()):
+                wanted = start.masked_fill(self.fixed, 2).masked_fill(always, 3).masked_fill(never, -torch.inf)
+                self.members = torch.zeros_like(self.members)
+                self.members[wanted.topk(self.problem.budget).indices] = True
+                self._judge()
+            self.members = self.best
+            self._set_reach(0)
         self.step = step
         self.queue = torch.zeros(0, dtype=torch.int64, device=theta.device)
         self.seen.zero_()
@@ -138,7 +165,8 @@ class ExchangeEvidence:
         masks = self.members.to(self.worths.dtype).repeat(count, 1)
         for mask in masks:
             leaving = self._next_members()
-            coming = self._race(self._worth.clamp_min(0) * ~(self.members | self.fixed), len(leaving))
+            candidates = self.within & ~(self.members | self.fixed)
+            coming = self._race(self._worth.clamp_min(0) * candidates, len(leaving))
             mask[leaving], mask[coming] = 0, 1
         return masks.reshape(count, *self.problem.energy.shape)
 
@@ -164,7 +192,7 @@ class ExchangeEvidence:
         self.members = self.members.clone()
         worth, generator = self._worth, self.noise
         chance = torch.rand(len(worth), generator=generator, device=worth.device)
-        candidates = ~self.members & ~self.fixed & (chance < ELIGIBLE)
+        candidates = self.within & ~self.members & ~self.fixed & (chance < ELIGIBLE)
         known = self.members & ~self.fixed & (self.counts > 0)
         # A share of a few lines need not be a whole number of them.
         wanted = self._share * self.problem.budget + float(
@@ -176,17 +204,61 @@ class ExchangeEvidence:
         better = coming.values > leaving.values
         self.members[leaving.indices[better]] = False
         self.members[coming.indices[better]] = True
+        if self.step * LOOKS // self.steps > (self.step - 1) * LOOKS // self.steps:
+            self._look()
         return self.members.to(worth.dtype).reshape(self.problem.energy.shape)
+
+    def _look(self) -> None:
+        """Judge the mask; reach further while that helps, and otherwise go back to the best mask."""
+        reach = int(self.reach)
+        better = self._judge()
+        if not better:
+            self.members = self.best
+        if self.growing:
+            grows = better and reach + 1 < len(REACHES) and self.step < GROWING * self.steps
+            self.growing = torch.tensor(grows)
+            self._set_reach(reach + 1 if grows else reach if better else max(reach - 1, 0))
+        if self.step == self.steps:
+            self.members = self.best
+
+    def _judge(self) -> bool:
+        """Whether the mask is the best so far for some images."""
+        loss = self.problem.mean_loss(self.members.reshape(self.problem.energy.shape), JUDGES)
+        if loss < float(self.best_loss):
+            self.best, self.best_loss = self.members, torch.tensor(loss, dtype=torch.float64)
+            return True
+        return False
+
+    def _set_reach(self, reach: int) -> None:
+        self.reach = torch.tensor(reach)
+        count = math.ceil(min(REACHES[reach] * self.problem.budget, self.problem.pattern.units))
+        signal = self.signal.masked_fill(self.problem.never.flatten(), -torch.inf)
+        self.within = torch.zeros_like(self.within)
+        self.within[signal.topk(count).indices] = True
 
     def state(self) -> Mapping[str, torch.Tensor]:
         """The mask, and what is known of its units."""
-        return {"members": self.members, "sums": self.worths, "counts": self.counts}
+        return {
+            "members": self.members,
+            "sums": self.worths,
+            "counts": self.counts,
+            "best": self.best,
+            "best_loss": self.best_loss,
+            "reach": self.reach,
+            "growing": self.growing,
+        }
 
     def resume(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a state."""
         self.members = restore_tensor(state["members"], self.members)
         self.worths = restore_tensor(state["sums"], self.worths)
         self.counts = restore_tensor(state["counts"], self.counts)
+        self.best, self.growing = (
+            restore_tensor(state[name], getattr(self, name)) for name in ("best", "growing")
+        )
+        loss = state["best_loss"]
+        self.best_loss = torch.as_tensor(loss, dtype=torch.float64)
+        self._set_reach(int(restore_tensor(state["reach"], self.reach)))
 
     @property
     def _worth(self) -> Units:

@@ -215,7 +215,7 @@ def shapes(base: Units, pattern: Pattern, budget: int, always: UnitMask, never: 
     free = ~(always | never)
     maps = {
         "half": fft_order(pattern.half(), axes).to(base),
-        "smooth": _smoothed(base, ~never) - base,
+        "smooth": smoothed(base, ~never) - base,
         "distance": (length.clamp_min(nearest / 2) / nearest).log(),
     }
     if axes > 1:
@@ -242,7 +242,7 @@ def _offsets(pattern: Pattern) -> Float[Tensor, "axis *units"]:
     return torch.stack(torch.meshgrid(*along, indexing="ij"))
 
 
-def _smoothed(values: Units, counted: UnitMask) -> Units:
+def smoothed(values: Units, counted: UnitMask) -> Units:
     """Gaussian means over what is counted, around the edges of k-space."""
     weights = _blurred(counted.double()).clamp_min(FLOOR)
     return (_blurred(values.double() * counted) / weights).to(values.dtype)

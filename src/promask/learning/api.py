@@ -31,7 +31,7 @@ from promask.learning.records import (
     RunRecord,
 )
 from promask.learning.run import Run
-from promask.learning.selection import mean_loss, reference_masks, select
+from promask.learning.selection import reference_masks, select
 from promask.learning.setup import Setup
 from promask.losses import find_segmentation, freeze_networks, make_loss, replace_network
 from promask.losses.base import Loss, WeightedSum
@@ -39,7 +39,7 @@ from promask.losses.segmentation import SEGMENTATION, Segmentation, make_segment
 from promask.problem.cluster import check_address
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import ALONE, Group, own_device
-from promask.problem.problem import Problem
+from promask.problem.problem import Problem, mean_loss
 from promask.recon import is_built_in, make_reconstruction, settings_of
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network

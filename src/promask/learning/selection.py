@@ -18,12 +18,10 @@ from promask.learning.config import Config
 from promask.learning.ensemble import Ensemble, optimise_members
 from promask.learning.hooks import EarlyStopping
 from promask.losses import find_segmentation
-from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
-from promask.operators.fourier import centred, fft_order
+from promask.operators.fourier import centred
 from promask.problem.batches import SpectraSet
-from promask.problem.problem import STARTS, Problem, starting_probabilities
-from promask.recon.base import reconstruct_spectra
+from promask.problem.problem import MOST_IMAGES, STARTS, Problem, mean_loss, starting_probabilities
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
@@ -31,8 +29,6 @@ from promask.types import UnitMask, Units
 
 LEARNED = "learned"
 """The name of the learned mask among the candidates."""
-MOST_IMAGES = 64
-"""The most images that decide."""
 MOST_ITERATIVE = 24
 """The same where a reconstruction is iterative, which takes long."""
 MOST_JUDGED = 256
@@ -114,21 +110,6 @@ def reference_masks(samples: SpectraSet, pattern: Pattern, budget: int, centre: 
 def best_units(values: Units | UnitMask, pattern: Pattern, budget: int, centre: int) -> UnitMask:
     """The units of the largest values, centred, among them the calibration region."""
     return pattern.largest(values.double().masked_fill(pattern.centre(centre), torch.inf), budget)
-
-
-@torch.no_grad()
-def mean_loss(
-    units: UnitMask, samples: SpectraSet, pattern: Pattern, loss: Loss, most: int = MOST_IMAGES
-) -> float:
-    """The mean loss of some of the samples, at equal distances, reconstructed with the same units, centred."""
-    mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
-    chosen = samples.some(most)
-    total = torch.zeros((), dtype=torch.float64)
-    for piece in samples.shared_pieces(chosen):
-        images = piece.geometry.crop(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
-        total += float(loss(images, piece)) * len(piece.targets)
-    samples.group.sum(total)
-    return float(total) / len(chosen)
 
 
 def _other_learned_masks(problem: Problem, config: Config) -> dict[str, UnitMask]:

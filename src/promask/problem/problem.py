@@ -11,11 +11,11 @@ import torch
 from promask.data.atomic import read_array
 from promask.errors import InputError
 from promask.losses.base import Loss
-from promask.operators.fourier import fft_order
+from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import Group
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.sampling.distribution import initial_probabilities
 from promask.sampling.pattern import Pattern
 from promask.sampling.straight_through import generator
@@ -23,6 +23,8 @@ from promask.types import UnitMask, Units
 
 STARTS = ("uniform", "energy")
 """The names of starts; anything else is a file, or an array."""
+MOST_IMAGES = 64
+"""The most images that the loss of a mask is the mean of."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,11 @@ class Problem:
         """The probabilities that a member starts from."""
         drawn = self.start.draw(self.random("start", member)).to(self.images.like)
         return drawn.masked_fill(self.always, 1).masked_fill(self.never, 0)
+
+    def mean_loss(self, units: UnitMask, most: int) -> float:
+        """The mean loss of at most so many images, at equal distances, with the same units, in FFT order."""
+        in_centre = centred(units, len(self.pattern.free)).cpu()
+        return mean_loss(in_centre, self.images, self.pattern, self.loss, most)
 
     def random(self, purpose: str, member: int, device: torch.device | str = "cpu") -> torch.Generator:
         """A stream of random numbers of its own for each purpose and member: start, batches or noise."""
@@ -148,3 +155,18 @@ def _from_file(init: Any) -> Any:
     if not path.is_file():
         raise InputError(f"{init} is not 'uniform', 'energy', a file of probabilities or a run folder.")
     return read_array(path, "buif", "probabilities")
+
+
+@torch.no_grad()
+def mean_loss(
+    units: UnitMask, samples: SpectraSet, pattern: Pattern, loss: Loss, most: int = MOST_IMAGES
+) -> float:
+    """The mean loss of some of the samples, at equal distances, reconstructed with the same units, centred."""
+    mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
+    chosen = samples.some(most)
+    total = torch.zeros((), dtype=torch.float64)
+    for piece in samples.shared_pieces(chosen):
+        images = piece.geometry.crop(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
+        total += float(loss(images, piece)) * len(piece.targets)
+    samples.group.sum(total)
+    return float(total) / len(chosen)
