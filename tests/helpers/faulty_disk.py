@@ -35,7 +35,9 @@ def command(*words):
 
 
 def main(folder, data):
-    import promask.report.pipeline  # noqa: F401, before any process is started
+    import matplotlib.figure  # noqa: F401, before any process is started
+
+    import promask.report.pipeline  # noqa: F401
     from promask.learning import checkpoint
 
     checkpoint.SHARE = 1e9  # a checkpoint after every step
