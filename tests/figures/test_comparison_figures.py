@@ -1,8 +1,6 @@
 """The figures of a comparison, against the numbers and images that they show."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
