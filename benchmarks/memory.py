@@ -8,9 +8,7 @@ from benchmarks.steps import STEPS, hearts
 
 def peak_memory(kind: str, size: int) -> int:
     """Bytes that a few steps need above the data, measured in a separate process."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # libraries are imported once for all kinds
-    with context.Pool(1) as pool:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_peak_memory, (kind, size))
 
 

@@ -35,9 +35,7 @@ def command(*words):
 
 
 def main(folder, data):
-    import matplotlib.figure  # noqa: F401, before any process is started
-
-    import promask.report.pipeline  # noqa: F401
+    import promask.report.pipeline  # noqa: F401, before any process is started
     from promask.learning import checkpoint
 
     checkpoint.SHARE = 1e9  # a checkpoint after every step

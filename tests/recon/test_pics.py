@@ -42,9 +42,9 @@ def test_a_scan_without_maps_is_kspace_alone(tmp_path):
 
 @needs_bart
 def test_bart_ranks_masks_as_promask_does():
-    data = load("cardiac", Reading(coils=6, size=(64, 64)))
+    data = load("cardiac", Reading(coils=6, size=(96, 96)))
     (learning, _), (held_out, _) = (choose_part(data, part, default=part) for part in ("train", "test"))
-    pattern = Pattern.named("2d", (64, 64))
+    pattern = Pattern.named("2d", (96, 96))
     masks = {name: baseline_mask(name, learning, pattern, 6) for name in ("random", "energy", "gaussian")}
     masks["promask"] = learn(learning, 6, recon="cg-sense", steps=25, part="all").mask
     rows = rankings(masks, held_out, [3], CgSense())
