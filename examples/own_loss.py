@@ -14,6 +14,6 @@ def edges(images: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 for loss in ("mse", edges):
-    run = promask.learn("head", acceleration=4, pattern="1d", loss=loss, steps=100)
+    run = promask.learn("head", acceleration=4, pattern="1d", loss=loss, steps=30)
     lines = run.mask[0].nonzero().flatten() - 128
     print(f"{run.config.loss}: lines from {int(lines.min())} to {int(lines.max())}, {len(lines)} of them")

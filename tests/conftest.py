@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of the processes that tests start: the cores are taken
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # those processes would compile the package again, each of them
 
 import jaxtyping
 import pytest

@@ -115,7 +115,13 @@ def test_completion_for_a_reader_that_is_gone():
 def test_an_interruption_is_one_sentence(images, tmp_path):
     command = [*LEARN, "--steps", "1000000", "--out", "a", "--config", "told.json"]
     os.mkfifo(tmp_path / "told.json")  # it is waited for, so that learning has begun
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background may not hear it
+    )
     (tmp_path / "told.json").write_text("{}")
     time.sleep(1)
     process.send_signal(signal.SIGINT)

@@ -421,7 +421,8 @@ def test_no_truncated_file_is_another_mask(tmp_path, to):
     mask = exported("odd")
     path = write_mask(mask, tmp_path / "m", to)
     content = path.read_bytes()
-    lengths = range(len(content) - 1, -1, -max(1, len(content) // 300))
+    pieces = 60 if to in ("mat", "fastmri") else 300  # those are read in a process of their own
+    lengths = range(len(content) - 1, -1, -max(1, len(content) // pieces))
     refused = 0
     for length in lengths:
         path.write_bytes(content[:length])

@@ -1,8 +1,6 @@
 """The figures of a comparison, against the numbers and images that they show."""
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -117,11 +115,3 @@ def test_grid_of_volumes_shows_the_middle_plane():
     assert np.allclose(shown[0][0], images[0, 0, 2].abs().numpy())
     assert np.array_equal(shown[3][0], masks["promask"][2.0][2].numpy())
     assert shown[2][1].endswith(" dB")  # too few planes for SSIM
-
-
-def test_matplotlib_is_not_imported_before_it_is_needed():
-    code = (
-        "import sys, promask.figures.comparison, promask.evaluation.tables, promask.evaluation.tables\n"
-        "assert 'matplotlib' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -452,7 +452,10 @@ def test_names_of_files(tmp_path):
 
 
 def test_matplotlib_is_not_imported_before_it_is_needed():
-    code = "import sys, promask.figures, promask.cli.figure\nassert 'matplotlib' not in sys.modules"
+    code = (
+        "import sys, promask.figures, promask.cli.figure, promask.figures.comparison, promask.evaluation.tables\n"
+        "assert 'matplotlib' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -31,7 +31,7 @@ def squeeze(progress):
 def main(single):
     torch.set_num_threads(1)
     warnings.simplefilter("always", InputWarning)
-    size = (16, 256, 256) if not single else (2, 2048, 2048)
+    size = (16, 256, 256) if not single else (2, 1024, 1024)
     images = torch.rand(size, generator=torch.Generator().manual_seed(0))
     settings = {"steps": 5, "patience": 0, "batch_size": len(images)}
     with warnings.catch_warnings(record=True) as said:

@@ -173,11 +173,11 @@ def test_units_that_are_always_acquired_take_their_place_in_the_ranking():
 
 @pytest.mark.parametrize(("scale", "warned"), [(1.0, True), (0.006, False), (1e-5, True)])
 def test_the_published_rule_warns_of_a_scale_that_defeats_it(scale, warned):
-    images = smooth_images(4, size=(32, 32), phase=False).float()
+    images = smooth_images(4, size=(16, 16), phase=False).float()
     images = scale * images / images.max()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learn(images, 4, preset="paper", members=1, steps=1000, batch_size=4, samples=1, patience=1)
+        learn(images, 4, preset="paper", members=1, steps=300, batch_size=4, samples=1, patience=1)
     assert bool(caught) == warned
     if warned:
         assert "scale the images, or use the default preset" in str(caught[0].message)

@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SETTINGS = ("--accel", "4", "--steps", "900", "--patience", "0")
+SETTINGS = ("--accel", "4", "--steps", "150", "--patience", "0")
+COMMAND = ("-m", "promask")
+OFTEN_KEPT = (str(Path(__file__).parents[1] / "helpers" / "often_kept.py"),)
 
 
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory):
     """Slices that each process holds, and a reference of one process."""
     folder = tmp_path_factory.mktemp("scans")
-    images = np.random.default_rng(0).random((20, 40, 36), dtype=np.float32).cumsum(1).cumsum(2)
+    images = np.random.default_rng(0).random((20, 20, 18), dtype=np.float32).cumsum(1).cumsum(2)
     np.savez(folder / "scans.npz", image=images / images.max(), subject=np.arange(20) // 2)
     return folder / "scans.npz"
 
@@ -27,7 +29,7 @@ def scans(tmp_path_factory):
 def alone(scans):
     """What a single process finds."""
     out = scans.parent / "alone"
-    finish(start([sys.executable, "-m", "promask"], scans, *SETTINGS, "--out", out))
+    finish(start([sys.executable, *COMMAND], scans, *SETTINGS, "--out", out))
     return content(out)
 
 
@@ -41,9 +43,9 @@ def start(launcher, *arguments):
     )
 
 
-def torchrun(*options):
+def torchrun(*options, command=COMMAND):
     torch_run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    return [*torch_run, *options, "-m", "promask"]
+    return [*torch_run, *options, *command]
 
 
 def finish(process, status=0):
@@ -92,7 +94,9 @@ def test_two_processes_find_what_one_finds(scans, alone, tmp_path, members):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Processes are found in /proc.")
 def test_a_process_that_dies_is_started_again_and_all_go_on(scans, alone, tmp_path):
-    launcher = start(torchrun("--max-restarts", "2"), scans, *SETTINGS, "--out", tmp_path / "run")
+    launcher = start(
+        torchrun("--max-restarts", "2", command=OFTEN_KEPT), scans, *SETTINGS, "--out", tmp_path / "run"
+    )
     checkpoint = tmp_path / "run" / "checkpoint.safetensors"
     while not checkpoint.exists():
         assert launcher.poll() is None, launcher.communicate()[1]
@@ -102,7 +106,7 @@ def test_a_process_that_dies_is_started_again_and_all_go_on(scans, alone, tmp_pa
     probabilities, mask, record = content(tmp_path / "run")
     np.testing.assert_allclose(probabilities, alone[0], atol=1e-5)
     assert (mask == alone[1]).all()
-    assert len(record["history"]["loss"]) == 900
+    assert len(record["history"]["loss"]) == 150
     assert record["about"]["checkpoints"]["resumed"] == [0]
     assert not list((tmp_path / "run").glob("checkpoint*"))
 

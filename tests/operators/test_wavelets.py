@@ -78,7 +78,7 @@ def test_the_grid_comes_to_every_place():
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_gradient(number):
-    images = noise(2, 1, 8, 10).requires_grad_()
+    images = noise(2, 1, 6, 8).requires_grad_()
     thresholds = torch.tensor([0.5, 1.5], dtype=torch.float64).reshape(2, 1, 1, 1)
     torch.autograd.gradcheck(lambda x: shrink_wavelets(x, thresholds, number), images)
 

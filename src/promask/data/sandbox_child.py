@@ -255,6 +255,7 @@ def main() -> None:
         question = json.loads(line)
         if question["task"] != "check_hdf5":
             import scipy.io  # noqa: F401  before the fork, so that it is imported once
+        gc.freeze()  # what is there before the fork: a fork looks through what it made itself
         answered = answer_in_fork(question) if hasattr(os, "fork") else answer(question)
         print(json.dumps(answered), flush=True)
 

@@ -131,19 +131,19 @@ def test_files_that_go_away(tmp_path):
     [(b"", "is damaged"), (b"broken", "is damaged"), ("zero", "is zero everywhere"), ("nan", "holds NaN")],
 )
 def test_one_bad_file_among_many(tmp_path, content, words):
-    for index in range(200):
+    for index in range(40):
         np.save(tmp_path / f"{index:03}.npy", IMAGE[0, :4, :3] + index)
-    bad = tmp_path / "123.npy"
+    bad = tmp_path / "023.npy"
     if isinstance(content, bytes):
         bad.write_bytes(content)
     else:
         np.save(bad, np.full((4, 3), 0 if content == "zero" else np.nan, np.float32))
     assert words in refusal(tmp_path, bad)
-    with pytest.warns(InputWarning, match=r"Left out: .*123\.npy") as caught:
+    with pytest.warns(InputWarning, match=r"Left out: .*023\.npy") as caught:
         data = read(tmp_path, skip_bad=True)
     assert len(caught) == 1
-    close(images_of(data)[:, 0], np.stack([IMAGE[0, :4, :3] + index for index in range(200) if index != 123]))
-    assert "123" not in data.groups
+    close(images_of(data)[:, 0], np.stack([IMAGE[0, :4, :3] + index for index in range(40) if index != 23]))
+    assert "023" not in data.groups
 
 
 def test_files_of_different_shapes(tmp_path):
