@@ -13,6 +13,7 @@ from promask.baselines.fixed import energy
 from promask.baselines.problem import BaselineProblem
 from promask.data.file_set import prepare
 from promask.data.sample_sets import Subset
+from promask.learning.selection import mean_loss
 from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
@@ -70,6 +71,10 @@ class MaskLoss:
             loss += result.loss
             gradient += result.gradients.sum(0)
         return float(loss / len(self.samples)), centred(gradient.cpu(), units.ndim) / len(self.samples)
+
+    def value(self, units: UnitMask) -> float:
+        """The loss alone."""
+        return mean_loss(units, self.samples, self.pattern, self.task, len(self.samples))
 
 
 def greedy(problem: BaselineProblem) -> UnitMask:

@@ -18,7 +18,8 @@ OnCell = Callable[[int, int, str], None]
 """Called with how many masks of a comparison are finished, how many there are, and the name of the last one."""
 
 BASELINES_HELP = (
-    f"Drawn: {', '.join(options.DRAWN)}; from the data: {', '.join(options.FROM_DATA)}; "
+    f"Regular: {', '.join(options.REGULAR)}; random: {', '.join(options.RANDOM)}; "
+    f"from the data: {', '.join(options.FROM_DATA)}; "
     f"as published: {', '.join(options.AS_PUBLISHED)}."
 )
 
