@@ -22,34 +22,47 @@ def bart_poisson(problem: BaselineProblem) -> UnitMask:
     """Variable-density Poisson discs within an ellipse, around a calibration region 24 wide: `-v -e -C`.
 
     Of the accelerations of `bart poisson`, the same for both directions, the largest that reaches the budget is
-    searched for, and the excess is removed at random. Where variable density cannot reach it, or the grid is too
-    small for it, the density is uniform; below about x1.3 the rest comes from outside the ellipse, at random.
+    searched for, and the excess is removed at random. Below about x6 variable density cannot reach it: the
+    calibration region is then as wide as it takes. On grids too small for it, the density is uniform.
     """
     generator, width = problem.generator(), problem.acs_width()
-    kept, seed = problem.block(default=width), int(torch.randint(2**31, (), generator=generator))
+    seed = int(torch.randint(2**31, (), generator=generator))
+    kept, budget, variable = problem.block(default=width), problem.budget, True
 
-    def reached(spacing: float, variable: bool) -> UnitMask:
+    def reached(spacing: float) -> UnitMask:
         return (bart_discs(problem.pattern.unit_shape, spacing, width, seed, variable) | kept) & problem.allowed
 
-    variable = True
     try:
-        found = reached(1, variable)
-    except InputError:  # the grid is too small for it
-        found = kept
-    if found.sum() < problem.budget:
+        found = reached(1)
+    except InputError:  # the grid is too small
         variable = False
-        found = reached(1, variable)
-    low, high = 1.0, math.inf
+        found = reached(1)
+    while found.sum() < budget and not kept[problem.allowed].all():
+        width += 1
+        kept = problem.pattern.centre(width)
+        found |= kept
+    low, high = (1.0, int(found.sum())), None
     for _ in range(SEARCH):
-        if found.sum() <= EXCESS * problem.budget:
+        if low[1] <= EXCESS * budget:
             break
-        spacing = math.sqrt(low * min(high, 4 * low))
-        tried = reached(spacing, variable)
-        if tried.sum() >= problem.budget:
-            low, found = spacing, tried
+        spacing = 2 * low[0] if high is None else between(low, high, 0.5 * (1 + EXCESS) * budget)
+        tried = reached(spacing)
+        size = int(tried.sum())
+        if size >= budget:
+            low, found = (spacing, size), tried
         else:
-            high = spacing
-    return some_of(problem, found, kept, generator)
+            high = spacing, size
+    return some_of(problem, found, kept & found, generator)
+
+
+def between(low: tuple[float, int], high: tuple[float, int], size: float) -> float:
+    """Where a power law through two points has this size.
+
+    >>> between((1, 400), (4, 25), 100)
+    2.0
+    """
+    (start, most), (end, least) = low, high
+    return float(start * (end / start) ** (math.log(most / size) / math.log(most / least)))
 
 
 def bart_discs(shape: tuple[int, ...], spacing: float, centre: int, seed: int, variable: bool) -> UnitMask:

@@ -6,7 +6,7 @@ import torch
 
 from promask.baselines.fixed import spread_lines
 from promask.baselines.problem import BaselineProblem
-from promask.baselines.tuned import best_of
+from promask.baselines.tuned import best_of, centres
 from promask.types import UnitMask
 
 Lattice = tuple[int, int, int]
@@ -51,11 +51,12 @@ def exact(problem: BaselineProblem, lattice: Lattice, kept: UnitMask) -> UnitMas
 
 
 def caipi(problem: BaselineProblem) -> UnitMask:
-    """The best 2D-CAIPIRINHA lattice (Breuer et al. 2006): Ry x Rz, the shift, with or without ACS are tuned.
+    """The best 2D-CAIPIRINHA lattice (Breuer et al. 2006): Ry x Rz, the shift and the width of the ACS are tuned.
 
-    Of the lattices next to the budget, the outermost samples are left out, or the innermost others are added.
+    There is no ACS, or it is 24 wide, or takes half of the budget. Of the lattices next to the budget, the
+    outermost samples are left out, or the innermost others are added.
     """
-    choices = [(lattice, kept) for kept in (problem.acs(0), problem.acs()) for lattice in fitting(problem, kept)]
+    choices = [(lattice, kept) for kept in centres(problem, 0) for lattice in fitting(problem, kept)]
     return best_of(problem, (exact(problem, *choice) for choice in choices))
 
 

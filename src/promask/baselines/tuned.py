@@ -22,10 +22,10 @@ FINALISTS = 8
 
 SHARES = (5 / 8, 6 / 8, 7 / 8)
 """What partial Fourier acquires along one direction."""
-POWERS = (1, 2, 4, 8)
+POWERS = (2, 4, 8, 16)
 """The exponents of variable density."""
-GROWTHS = (0, 0.5, 1, 2)
-"""How the distances of Poisson discs grow with |k|: not at all, as its root, with it, as its square."""
+GROWTHS = (0.5, 1, 2, 4)
+"""The powers of |k| with which the distances of Poisson discs grow."""
 TINY = 1e-9
 
 
@@ -38,10 +38,10 @@ def best_of(problem: BaselineProblem, candidates: Iterable[UnitMask]) -> UnitMas
     return left[0]
 
 
-def centres(problem: BaselineProblem) -> list[UnitMask]:
-    """Calibration regions to choose from: 4 % of the width, 24, and as wide as half of the budget allows."""
+def centres(problem: BaselineProblem, narrowest: float = CENTRE_SHARE) -> list[UnitMask]:
+    """Calibration regions to choose from: a share of the width, 24, and as wide as half of the budget allows."""
     sides = problem.pattern.unit_shape
-    return [problem.acs(width) for width in (round(CENTRE_SHARE * min(sides)), ACS_WIDTH, max(sides))]
+    return [problem.acs(width) for width in (round(narrowest * min(sides)), ACS_WIDTH, max(sides))]
 
 
 def poisson_tuned(problem: BaselineProblem) -> UnitMask:
