@@ -27,6 +27,7 @@ def test_usual_methods_fit_the_data():
     assert {method.name for method in usual_methods("mse", 2)} == {*for_zero_filling, "promask"}
 
 
+@pytest.mark.filterwarnings("ignore:Left out")  # BART need not be installed
 def test_strong_rivals_for_iterative_reconstructions():
     """Lattices, grids, tuned Poisson discs and densities, of samples and of lines; only lines beside a readout."""
     recon = make_reconstruction("cg-sense")
