@@ -322,6 +322,19 @@ def test_baseline(promask, name):
     assert json.loads(promask("evaluate", "masks/a.npy", "images.npy", "--json"))["acceleration"] == 4
 
 
+def test_baselines_are_tuned_for_a_reconstruction(promask):
+    scan = ("--coils", 4, "--recon", "cg-sense", "--iterations", 4)
+    promask("baseline", "caipi", "images.npy", "--accel", 4, *scan, "--out", "coils.npy")
+    promask("baseline", "caipi", "images.npy", "--accel", 4, "--out", "one.npy")
+    masks = [np.load(name) for name in ("coils.npy", "one.npy")]
+    assert [mask.sum() for mask in masks] == [48, 48]
+    psnr = [
+        json.loads(promask("evaluate", name, "images.npy", *scan, "--json"))["psnr"]
+        for name in ("coils.npy", "one.npy")
+    ]
+    assert psnr[0] > psnr[1]
+
+
 LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
 
 

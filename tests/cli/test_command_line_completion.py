@@ -41,7 +41,7 @@ VARIABLE = "_PROMASK_COMPLETE"
         ("promask compare brain --methods promask --methods igs:2d:ss", ["igs:2d:ssim"]),
         ("promask compare brain --methods promask --methods mine=kn", ["mine=kneecap.npy"]),
         ("promask report runs/a --beside mine=s", ["mine=scans/"]),
-        ("promask figure reconstructions a poi", ["poisson"]),
+        ("promask figure reconstructions a poi", ["poisson", "poisson-tuned"]),
         ("promask learn brain --accel 8 --me", ["--members"]),
         ("promask --show-completion ", ["bash", "zsh", "fish"]),
     ],

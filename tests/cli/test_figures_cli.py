@@ -165,7 +165,7 @@ def test_what_a_shell_completes(promask, complete):
     assert complete("promask figure film a --data hea") == ["head"]
     Path("energetic").mkdir()
     assert complete("promask figure reconstructions a ener") == ["energy", "energetic/"]
-    assert complete("promask figure contours a poi") == ["poisson"]
+    assert complete("promask figure contours a poi") == ["poisson", "poisson-tuned"]
 
 
 def test_images_are_held_out(promask):

@@ -73,7 +73,9 @@ def test_stability(folder, run):
     same_there_as_here(lambda device: stability(run, data, draws=2, device=device).summary())
 
 
-@pytest.mark.parametrize("name", [name for name in BASELINES if name == "energy" or BASELINES[name].learns])
+@pytest.mark.parametrize(
+    "name", [name for name, each in BASELINES.items() if name == "energy" or each.learns or each.tuned]
+)
 def test_baselines(folder, name, monkeypatch):
     for module, limit in (("loupe", "STEPS"), ("searched", "SWEEPS"), ("searched", "TRIALS")):
         monkeypatch.setattr(sys.modules[f"promask.baselines.{module}"], limit, 3)

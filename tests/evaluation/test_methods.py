@@ -5,6 +5,7 @@ import pytest
 from promask.baselines import BASELINES
 from promask.errors import InputError, InputWarning
 from promask.evaluation.methods import Method, parse_methods, usual_methods
+from promask.recon import make_reconstruction
 
 
 def test_methods_have_one_name_each():
@@ -22,7 +23,26 @@ def test_usual_methods_fit_the_data():
         methods = usual_methods("mse", dimensions)
         assert all(method.free <= dimensions for method in methods)
         assert any(method.name == "promask" for method in methods)
-    assert {method.name for method in usual_methods("mse", 2)} == {*BASELINES, "promask"}
+    for_zero_filling = {name for name, baseline in BASELINES.items() if not baseline.for_coils}
+    assert {method.name for method in usual_methods("mse", 2)} == {*for_zero_filling, "promask"}
+
+
+@pytest.mark.filterwarnings("ignore:Left out")  # BART need not be installed
+def test_strong_rivals_for_iterative_reconstructions():
+    """Lattices, grids, tuned Poisson discs and densities, of samples and of lines; only lines beside a readout."""
+    recon = make_reconstruction("cg-sense")
+    points = {method.label for method in usual_methods(None, 2, recon=recon)}
+    strong = {"regular", "variable-density", "poisson-tuned"}
+    assert points >= strong | {"caipi", "partial-fourier"} | {f"{name}:1d" for name in strong}
+    lines = {method.label for method in usual_methods(None, 2, recon=recon, readout=True)}
+    assert lines >= {f"{name}:1d" for name in (*strong, "partial-fourier")}
+    assert not lines & {"caipi", "bart-poisson", *strong}
+
+
+def test_what_is_tuned_by_another_loss_has_its_name():
+    labels = [method.label for method in parse_methods(["caipi", "poisson", "variable-density:1d:mse"], "ssim")]
+    assert labels == ["caipi:ssim", "poisson", "variable-density:1d"]
+    assert Method.parse("caipi:cg-sense").recon == "cg-sense"
 
 
 @pytest.mark.parametrize(
@@ -40,6 +60,13 @@ def test_usual_methods_fit_the_data():
 def test_methods_that_do_not_exist(text, sentence):
     with pytest.raises(InputError, match=sentence.replace(".", r"\.")):
         Method.parse(text)
+
+
+def test_without_bart(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.warns(InputWarning, match="Left out: bart-poisson, which needs the program bart: install BART"):
+        methods = usual_methods(None, 2, recon=make_reconstruction("cg-sense"))
+    assert "bart-poisson" not in {method.name for method in methods}
 
 
 def test_without_an_extra_package(monkeypatch):

@@ -89,6 +89,7 @@ def test_direct_reconstructions_of_coils(images, tmp_path, unwritten, recon):
     assert [scores.method for scores in comparison.scores] == ["energy", "promask:1d"]
 
 
+@pytest.mark.filterwarnings("ignore:Left out")  # BART need not be installed
 def test_names_of_variants():
     texts = ["promask:cg-sense", "promask:1d:zero-filled", "promask:zero-filled:1d", "igs:rss:l1", "promask:2d"]
     recon = make_reconstruction("cg-sense")

@@ -13,8 +13,11 @@ from reports import content_of, measured_run, smooth_images
 
 from promask import InputError, Run, evaluate, learn
 from promask.baselines import baseline_mask
+from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
+from promask.data.sources import load
 from promask.learning.records import Measured, Quality, ReferenceComparison
+from promask.recon import CgSense
 from promask.report import wording
 from promask.report.measurements import measure_run
 from promask.report.page import crop_centre, pack, report_page, shrink, write_report
@@ -35,6 +38,18 @@ def decoded(address):
     import io
 
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))))
+
+
+def test_reference_masks_of_parallel_imaging():
+    """Beside an iterative reconstruction, tuned for it on the images that the mask was learned from."""
+    images = smooth_images().images.abs().squeeze(1).numpy()
+    data, recon = load(images, Reading(coils=4)), CgSense(iterations=4)
+    run = learn(data, acceleration=4, steps=2, patience=0, recon=recon)
+    found = measure_run(run, data)
+    assert set(found.compared) >= {"promask", "regular", "caipi", "variable-density", "poisson-tuned", "energy"}
+    pattern = run.distribution.pattern
+    assert torch.equal(found.masks["caipi"], baseline_mask("caipi", data, pattern, 4, recon=recon))
+    assert not {"caipi", "poisson-tuned"} & set(measured_run()[2].compared)
 
 
 def test_pictures_of_kspace_hold_the_arrays_of_the_run(example):

@@ -1,16 +1,20 @@
 """Masks to compare with. A new baseline is one function and one line in the table."""
 
 import importlib.util
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
 
+from promask.baselines.bart import PROGRAM, bart_poisson
 from promask.baselines.drawn import gaussian, gaussian_paper, poisson, random
 from promask.baselines.fixed import centre, energy, equispaced, equispaced_paper, radial
+from promask.baselines.lattices import caipi, regular
 from promask.baselines.loupe import loupe
 from promask.baselines.problem import BaselineProblem
 from promask.baselines.searched import greedy, igs, igs_paper
+from promask.baselines.tuned import partial_fourier, poisson_tuned, variable_density
 from promask.data.device import find_device
 from promask.errors import InputError
 from promask.losses import freeze_networks
@@ -33,6 +37,29 @@ __all__ = [
 
 
 @dataclass(frozen=True)
+class Need:
+    """What does not come with promask.
+
+    Args:
+        name: Such as `sigpy`.
+        installation: How to get it.
+        found: Whether it is there.
+    """
+
+    name: str
+    installation: str
+    found: Callable[[], bool]
+
+
+SIGPY = Need("sigpy", "pip install 'promask[poisson]'", lambda: importlib.util.find_spec("sigpy") is not None)
+BART = Need(
+    "the program bart",
+    "install BART (https://mrirecon.github.io/bart) and put it on the PATH",
+    lambda: shutil.which(PROGRAM) is not None,
+)
+
+
+@dataclass(frozen=True)
 class Baseline:
     """How a baseline makes a mask, and what it can do.
 
@@ -42,9 +69,11 @@ class Baseline:
         free: How many undersampled directions it can have.
         draws: Whether another seed gives another mask.
         learns: Whether it minimises a loss, which takes a while.
+        tuned: Whether the best of a few masks is taken, by the loss of a few images, which takes seconds.
+        for_coils: Whether it is meant for coils and iterative reconstructions, and poor without them.
         exact: Whether it keeps the number of samples; variants of the paper need not.
         images_only: Whether what it minimises must be a loss of images.
-        needs: A package that does not come with promask.
+        needs: What it needs that does not come with promask.
     """
 
     make: Callable[[BaselineProblem], UnitMask]
@@ -52,22 +81,30 @@ class Baseline:
     free: tuple[int, ...] = (1, 2, 3)
     draws: bool = False
     learns: bool = False
+    tuned: bool = False
+    for_coils: bool = False
     exact: bool = True
     images_only: bool = False
-    needs: str | None = None
+    needs: Need | None = None
 
     @property
-    def available(self) -> bool:
-        """Whether everything it needs is installed."""
-        return self.needs is None or importlib.util.find_spec(self.needs) is not None
+    def missing(self) -> Need | None:
+        """What it needs and is not installed."""
+        return None if self.needs is None or self.needs.found() else self.needs
 
 
 BASELINES: Mapping[str, Baseline] = {
     "equispaced": Baseline(equispaced, usual="1d", free=(1,), draws=True),
     "equispaced-paper": Baseline(equispaced_paper, usual="1d", free=(1,), draws=True, exact=False),
+    "regular": Baseline(regular, free=(1, 2), tuned=True, for_coils=True),
+    "caipi": Baseline(caipi, free=(2,), tuned=True, for_coils=True),
+    "partial-fourier": Baseline(partial_fourier, tuned=True),
     "gaussian": Baseline(gaussian, draws=True),
     "gaussian-paper": Baseline(gaussian_paper, free=(2,), draws=True),
-    "poisson": Baseline(poisson, free=(2,), draws=True, needs="sigpy"),
+    "variable-density": Baseline(variable_density, draws=True, tuned=True),
+    "poisson": Baseline(poisson, free=(2,), draws=True, needs=SIGPY),
+    "poisson-tuned": Baseline(poisson_tuned, free=(1, 2), draws=True, tuned=True, for_coils=True, needs=SIGPY),
+    "bart-poisson": Baseline(bart_poisson, free=(2,), draws=True, for_coils=True, needs=BART),
     "radial": Baseline(radial, free=(2,), draws=True),
     "random": Baseline(random, draws=True),
     "centre": Baseline(centre),
@@ -97,16 +134,16 @@ def find_baseline(name: str) -> Baseline:
 
 
 def check_available(name: str) -> None:
-    """Refuse a baseline that needs a package which is not installed.
+    """Refuse a baseline that needs a package or a program which is not installed.
 
     Args:
         name: A name of the table.
 
     Raises:
-        InputError: If the package is missing; the message says how to install it.
+        InputError: If it is missing; the message says how to install it.
     """
-    if not BASELINES[name].available:
-        raise InputError(f"{name} masks need {BASELINES[name].needs}: pip install 'promask[{name}]'.")
+    if missing := BASELINES[name].missing:
+        raise InputError(f"{name} masks need {missing.name}: {missing.installation}.")
 
 
 def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:

@@ -51,7 +51,12 @@ def log_share(n: int) -> Units:
 
 def _draw(problem: BaselineProblem, log_density: Units) -> UnitMask:
     """Without replacement, as if a unit that comes again were drawn again."""
-    return problem.best(log_density - torch.log(-torch.log(problem.random())))
+    return problem.best(log_density + gumbel(problem))
+
+
+def gumbel(problem: BaselineProblem) -> Units:
+    """Gumbel noise for each unit: added to a log density, the largest values are draws without replacement."""
+    return -torch.log(-torch.log(problem.random()))
 
 
 ATTEMPTS = 30
@@ -69,23 +74,32 @@ def poisson(problem: BaselineProblem) -> UnitMask:
     there is no such s, as the discs do not fill the grid: the rest is then drawn at random from what is left.
     The centre counts in the budget.
     """
+    width = max(1, round(CENTRE_SHARE * min(problem.pattern.unit_shape)))
+    return fitted_discs(problem, problem.block(default=min(width, math.isqrt(problem.budget))))
+
+
+def fitted_discs(problem: BaselineProblem, kept: UnitMask, growth: float = 1) -> UnitMask:
+    """The same for any centre, with distances of about 1 + s |k|^growth."""
     pattern, budget, generator = problem.pattern, problem.budget, problem.generator()
-    width = max(1, round(CENTRE_SHARE * min(pattern.unit_shape)))
-    kept = problem.block(default=min(width, math.isqrt(budget)))
-    distance, allowed = pattern.distance().sqrt(), ~pattern.padding()
+    distance, allowed = pattern.distance().sqrt(), problem.allowed
     seed = int(torch.randint(2**31, (), generator=generator))
 
     low, high, found = 0.0, float(max(pattern.unit_shape)), kept
     for _ in range(HALVINGS):
         slope = (low + high) / 2
-        tried = (discs(1 + slope * distance, seed) & (distance < 1) | kept) & allowed
+        tried = (discs(1 + slope * distance**growth, seed) & (distance < 1) | kept) & allowed
         size = int(tried.sum())
         if size >= budget or low == 0:
             found = tried
         if budget <= size <= EXCESS * budget:
             break
         low, high = (slope, high) if size >= budget else (low, slope)
-    order = torch.rand(pattern.unit_shape, generator=generator, dtype=torch.float64) + found.double()
+    return some_of(problem, found, kept, generator)
+
+
+def some_of(problem: BaselineProblem, found: UnitMask, kept: UnitMask, generator: torch.Generator) -> UnitMask:
+    """Exactly the budget: units are removed at random, or, if there are too few, added; `kept` ones stay."""
+    order = torch.rand(found.shape, generator=generator, dtype=torch.float64) + found.double()
     return problem.best(order.masked_fill(kept, torch.inf))
 
 
@@ -94,9 +108,21 @@ def discs(radius: Units, seed: int) -> UnitMask:
 
     The search over `radius` that sigpy builds around this need not end, so that only its core is called.
     """
+    if radius.ndim == 1:
+        return spaced_lines(radius, seed)
     from sigpy.mri.samp import _poisson
 
     height, width = radius.shape
     longest = max(height, width)
     along_x, along_y = (np.maximum(radius.numpy() * n / longest, 1) for n in (width, height))
     return torch.from_numpy(_poisson(width, height, ATTEMPTS, along_x, along_y, (0, 0), seed)) > 0
+
+
+def spaced_lines(radius: Units, seed: int) -> UnitMask:
+    """Lines in random order, each taken unless one that was taken before is nearer than its radius."""
+    order = torch.randperm(len(radius), generator=torch.Generator().manual_seed(seed)).tolist()
+    reach = (radius.ceil() - 1).int().tolist()
+    chosen = torch.zeros(len(radius), dtype=torch.bool)
+    for line in order:
+        chosen[line] = not chosen[max(0, line - reach[line]) : line + reach[line] + 1].any()
+    return chosen

@@ -34,14 +34,18 @@ def equispaced(problem: BaselineProblem) -> UnitMask:
 
     The centre counts in the budget; a budget below 4 % is all centre.
     """
-    pattern, budget = problem.pattern, problem.budget
-    mask = problem.block(default=min(budget, round(CENTRE_SHARE * pattern.units)))
-    others = (~mask & ~pattern.padding()).nonzero().flatten()
-    remaining = budget - int(mask.sum())
+    kept = problem.block(default=min(problem.budget, round(CENTRE_SHARE * problem.pattern.units)))
+    return spread_lines(problem, kept, torch.rand((), generator=problem.generator(), dtype=torch.float64))
+
+
+def spread_lines(problem: BaselineProblem, kept: UnitMask, offset: float | torch.Tensor) -> UnitMask:
+    """Lines that are kept, and the rest of the budget evenly over the others, from an offset in spacings."""
+    mask = kept.clone()
+    others = (problem.allowed & ~mask).nonzero().flatten()
+    remaining = problem.budget - int(mask.sum())
     if remaining:
         spacing = len(others) / remaining
-        offset = torch.rand((), generator=problem.generator(), dtype=torch.float64) * spacing
-        positions = offset + spacing * torch.arange(remaining, dtype=torch.float64)
+        positions = offset * spacing + spacing * torch.arange(remaining, dtype=torch.float64)
         mask[others[positions.long().clamp_max(len(others) - 1)]] = True
     return mask
 
@@ -66,7 +70,7 @@ def radial(problem: BaselineProblem) -> UnitMask:
     As few as reach the budget: one spoke fewer would not. Angles are those of an ellipse that fits k-space.
     """
     turn = math.pi * float(torch.rand((), generator=problem.generator(), dtype=torch.float64))
-    kept, allowed = problem.block(), ~problem.pattern.padding()
+    kept, allowed = problem.block(), problem.allowed
 
     def reached(count: int) -> UnitMask:
         return (spokes(problem.pattern.unit_shape, count, turn) | kept) & allowed

@@ -14,6 +14,8 @@ from promask.types import SampleSet, UnitMask, Units
 
 CENTRE_SHARE = 0.04
 """The width of the central block of some baselines, as a share of k-space, as published."""
+ACS_WIDTH = 24
+"""The usual width of the calibration region (ACS) of parallel imaging."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class BaselineProblem:
         """How many units may be acquired."""
         return self.pattern.budget(self.acceleration)
 
+    @property
+    def allowed(self) -> UnitMask:
+        """(*units), centred: whether each unit may be acquired."""
+        return ~self.pattern.padding()
+
     def block(self, default: int = 0) -> UnitMask:
         """The calibration region.
 
@@ -55,6 +62,31 @@ class BaselineProblem:
             (*units), centred: whether each unit is in the region.
         """
         return self.pattern.block(default if self.centre is None else self.centre, self.budget)
+
+    def acs_width(self, most: int = ACS_WIDTH) -> int:
+        """The width of a calibration region that takes at most half of the budget; `centre` if that is given.
+
+        Args:
+            most: The width that is wanted.
+
+        Returns:
+            The width that fits.
+        """
+        if self.centre is not None:
+            return self.centre
+        fits = (width for width in range(most, 0, -1) if 2 * int(self.pattern.centre(width).sum()) <= self.budget)
+        return next(fits, 0)
+
+    def acs(self, most: int = ACS_WIDTH) -> UnitMask:
+        """The calibration region of that width.
+
+        Args:
+            most: The width that is wanted.
+
+        Returns:
+            (*units), centred: whether each unit is in the region.
+        """
+        return self.block(default=self.acs_width(most))
 
     def best(self, values: Units) -> UnitMask:
         """The calibration region, and the units of largest value up to the budget.

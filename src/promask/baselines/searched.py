@@ -12,12 +12,14 @@ import torch
 from promask.baselines.fixed import energy
 from promask.baselines.problem import BaselineProblem
 from promask.data.file_set import prepare
+from promask.data.hybrid import HybridSet
 from promask.data.sample_sets import Subset
+from promask.data.sensitivities import calibrate
 from promask.losses.base import Loss
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import loss_and_slopes
-from promask.problem.problem import slicing_axis
+from promask.problem.problem import mean_loss, slicing_axis
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask, Units
 
@@ -25,6 +27,8 @@ REFERENCE_SIZE = 2**16
 """The numbers of a slice of 256 x 256; of larger samples, fewer are looked at."""
 FEWEST_IMAGES = 8
 """Samples that are looked at however large they are."""
+MOST_VOLUMES = 4
+"""Volumes whose slices are looked at."""
 
 GREEDY_IMAGES = 128
 """The most images that decide whether a swap is kept."""
@@ -50,34 +54,40 @@ class MaskLoss:
     samples: SpectraSet
     pattern: Pattern
     task: Loss
-    chosen: torch.Tensor
-    """The indices of the samples that are looked at."""
 
     @staticmethod
     def of(problem: BaselineProblem, most: int) -> "MaskLoss":
-        """For at most so many samples of a problem, at equal distances; volumes in slices where possible."""
+        """For at most so many samples of a problem, at equal distances: slices, also of volumes where possible."""
         data, pattern = prepare(problem.data), problem.pattern
         along = slicing_axis(pattern, problem.recon, problem.task)
-        positions = 1 if along is None else data.shape[1 + along]
-        affordable = most * REFERENCE_SIZE * positions // math.prod(data.shape)
-        wanted = min(len(data) * positions, most, max(FEWEST_IMAGES, affordable))
-        count = min(len(data), wanted)
-        few = Subset(data, [index * len(data) // count for index in range(count)])
-        samples = SpectraSet.for_loss(few, problem.device, problem.task, problem.recon, along=along)
-        return MaskLoss(
-            samples, pattern if along is None else pattern.plane(along), problem.task, samples.some(wanted)
-        )
+        if along is not None:
+            volumes = Subset(data, _spread(len(data), MOST_VOLUMES))
+            data, pattern = HybridSet(calibrate(volumes, problem.recon), along), pattern.plane(along)
+        affordable = most * REFERENCE_SIZE // math.prod(data.shape)
+        chosen = Subset(data, _spread(len(data), min(most, max(FEWEST_IMAGES, affordable))))
+        samples = SpectraSet.for_loss(chosen, problem.device, problem.task, problem.recon)
+        return MaskLoss(samples, pattern, problem.task)
 
     def __call__(self, units: UnitMask) -> tuple[float, Units]:
         """The loss, and its gradient dL/dm, centred."""
         mask = fft_order(units, units.ndim).to(self.samples.like)
         loss, gradient = mask.new_zeros(()), torch.zeros_like(mask)
-        for piece in self.samples.pieces(self.chosen):
+        for piece in self.samples.pieces(torch.arange(len(self.samples))):
             masks = mask.expand(len(piece.targets), *mask.shape)
             result = loss_and_slopes(masks, piece, self.pattern, self.task, self.samples.recon)
             loss += result.loss
             gradient += result.gradients.sum(0)
-        return float(loss / len(self.chosen)), centred(gradient.cpu(), units.ndim) / len(self.chosen)
+        return float(loss / len(self.samples)), centred(gradient.cpu(), units.ndim) / len(self.samples)
+
+    def value(self, units: UnitMask, most: int) -> float:
+        """The loss alone, of at most so many of the samples."""
+        return mean_loss(units, self.samples, self.pattern, self.task, most)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """At most so many numbers below `count`, at equal distances."""
+    chosen = min(count, most)
+    return [index * count // chosen for index in range(chosen)]
 
 
 def greedy(problem: BaselineProblem) -> UnitMask:

@@ -18,7 +18,8 @@ OnCell = Callable[[int, int, str], None]
 """Called with how many masks of a comparison are finished, how many there are, and the name of the last one."""
 
 BASELINES_HELP = (
-    f"Drawn: {', '.join(options.DRAWN)}; from the data: {', '.join(options.FROM_DATA)}; "
+    f"Regular: {', '.join(options.REGULAR)}; random: {', '.join(options.RANDOM)}; "
+    f"from the data: {', '.join(options.FROM_DATA)}; "
     f"as published: {', '.join(options.AS_PUBLISHED)}."
 )
 
@@ -38,6 +39,17 @@ def baseline(
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
     centre: Annotated[int | None, option("N", options.CENTRE_HELP, "its own")] = None,
+    recon: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "Reconstruction that masks are tuned or learned for: see promask learn.",
+            "zero-filled",
+            options.RECONSTRUCTIONS,
+        ),
+    ] = None,
+    iterations: options.Iterations = None,
+    regularisation: options.Regularisation = None,
     seed: Annotated[int, option("N", f"{options.SEED_HELP} mask.")] = 0,
     device: options.Device = "cpu",
     *,
@@ -48,6 +60,7 @@ def baseline(
     Examples:
       promask baseline gaussian brain --accel 8 --out gaussian.npy
       promask baseline equispaced scans.npz --accel 4 --centre 24 --out lines.csv
+      promask baseline caipi brain --coils 8 --recon cg-sense --accel 4 --out caipi.cfl
     """
     from promask.baselines import baseline_mask, find_baseline
     from promask.data.device import find_device
@@ -56,10 +69,11 @@ def baseline(
     from promask.data.sources import check_roles, load
     from promask.export import check_mask_file, write_mask
     from promask.export.mask_file import ExportedMask
+    from promask.recon import make_reconstruction
     from promask.sampling.pattern import Pattern, scannable
 
     check_mask_file(out, to)
-    there = find_device(device)
+    there, by = find_device(device), make_reconstruction(recon or "zero-filled", iterations, regularisation)
     baseline = find_baseline(name)
     data_set = load(data, Reading(**reading | ({"volumes": True} if pattern == "3d" else {})))
     check_roles(data_set)
@@ -68,7 +82,7 @@ def baseline(
     chosen = pattern or scannable(baseline.usual, baseline.free, len(space), readout)
     units = Pattern.on(space, geometry, chosen, axis, allow_readout)
     learning, _ = choose_part(data_set, None, "train")
-    mask = baseline_mask(name, learning, units, acceleration, seed, centre, device=there)
+    mask = baseline_mask(name, learning, units, acceleration, seed, centre, recon=by, device=there)
     exported = ExportedMask.of_pattern(mask, units, acceleration)
     written = write_mask(exported, out, to)
     output.print(f"{written}: {name} mask, {list(mask.shape)}, x{exported.achieved:.4g}")

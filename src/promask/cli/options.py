@@ -35,10 +35,11 @@ KSPACES = ("acquired", "emulated")
 CONTENTS = ("image", "kspace")
 READOUTS = ("kx", "ky", "kz", "none")
 DEVICES = ("cpu", "cuda")
-DRAWN = ("random", "centre", "equispaced", "gaussian", "poisson", "radial")
+REGULAR = ("equispaced", "regular", "caipi", "partial-fourier", "centre", "radial")
+RANDOM = ("random", "gaussian", "variable-density", "poisson", "poisson-tuned", "bart-poisson")
 FROM_DATA = ("energy", "igs", "greedy", "loupe")
 AS_PUBLISHED = ("equispaced-paper", "gaussian-paper", "igs-paper")
-BASELINES = (*DRAWN, *FROM_DATA, *AS_PUBLISHED)
+BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED)
 
 Completer = Callable[[str], list[str]]
 """From the beginning of a word to the values that it may become; with none, the shell completes files."""

@@ -130,6 +130,8 @@ CROP = 0.95
 """Sensitivities are zero where the largest eigenvalue is smaller; it is 1 wherever the coils see something."""
 IN_MEMORY = 2**30
 """Bytes of sensitivities of a data set that are kept in memory; further ones are kept on disk."""
+MANY = 2**22
+"""Those of larger samples, in numbers of all coils, are kept on disk as well: they take minutes."""
 VERSION = 1
 """Of how sensitivities are computed; those on disk of another version are not used."""
 PIXELS = 2**14
@@ -278,7 +280,8 @@ class CalibratedSet:
             if index in self._maps:
                 return self._maps[index]
             fits = (len(self._maps) + 1) * sample.image.nbytes <= IN_MEMORY
-            maps = espirit_maps(sample.image) if fits else _espirit_on_disk(sample.image)
+            large = not fits or sample.image.numel() > MANY
+            maps = _espirit_on_disk(sample.image) if large else espirit_maps(sample.image)
             if fits:
                 self._maps[index] = maps
             if self.on_sample is not None and index not in self._done:

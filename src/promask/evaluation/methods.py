@@ -49,12 +49,13 @@ class ComparisonTask:
 
 
 _NOT_LEARNED = tuple(name for name, baseline in BASELINES.items() if not baseline.learns)
+_WITHOUT_COILS = tuple(name for name, baseline in BASELINES.items() if not baseline.for_coils)
 TASKS: Mapping[str, ComparisonTask] = {
     RECONSTRUCTION: ComparisonTask(
         default_loss="mse",
         losses=(*LOSSES, *COMPLEX_LOSSES),
         own_losses=(*LOSSES, *COMPLEX_LOSSES),
-        default_methods=(*BASELINES, "igs:2d", "promask:1d", "promask"),
+        default_methods=(*_WITHOUT_COILS, "igs:2d", "promask:1d", "promask"),
     ),
     # Through a network, methods that look at all images for every few samples take hours.
     SEGMENTATION: ComparisonTask(
@@ -62,7 +63,7 @@ TASKS: Mapping[str, ComparisonTask] = {
         losses=(SEGMENTATION, *LOSSES, *COMPLEX_LOSSES),
         own_losses=(SEGMENTATION,),
         default_methods=(
-            *_NOT_LEARNED,
+            *(name for name in _WITHOUT_COILS if name in _NOT_LEARNED),
             "energy:1d",
             "igs:mse",
             "promask:1d:mse",
@@ -86,6 +87,9 @@ DEFAULT_IF_ITERATIVE = (
     *_NOT_LEARNED,
     "energy:1d",
     "centre:1d",
+    "regular:1d",
+    "variable-density:1d",
+    "poisson-tuned:1d",
     "promask:1d:zero-filled",
     "promask:zero-filled",
     "promask:1d",
@@ -190,7 +194,7 @@ class Method:
     @property
     def learns(self) -> bool:
         """Whether it minimises a loss."""
-        return self.name == PROMASK or BASELINES[self.name].learns
+        return self.name == PROMASK or BASELINES[self.name].learns or BASELINES[self.name].tuned
 
     @property
     def learns_for_reconstructions(self) -> bool:
@@ -398,8 +402,8 @@ def usual_methods(
         baseline = BASELINES.get(method.name)
         if method.free > dimensions - readout:
             continue
-        if baseline is not None and not baseline.available:
-            extra = f"which needs {baseline.needs}: pip install 'promask[{method.name}]'"
+        if baseline is not None and (missing := baseline.missing):
+            extra = f"which needs {missing.name}: {missing.installation}"
             warnings.warn(f"Left out: {method.name}, {extra}.", InputWarning, stacklevel=2)
             continue
         chosen.append(method)

@@ -8,7 +8,9 @@ import torch
 
 from promask.baselines import BASELINES, matching_pattern
 from promask.data.device import find_device
+from promask.data.file_set import prepare
 from promask.data.sample_sets import OTHER_PART, Subset, choose_part
+from promask.data.sensitivities import calibrate
 from promask.data.sources import read_part, same_data
 from promask.errors import InputError
 from promask.evaluation.cells import Cell, Conditions, make_mask
@@ -31,9 +33,10 @@ from promask.types import Mask, SampleSet
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REFERENCES = ("equispaced", "gaussian", "poisson", "radial", "centre", "energy")
-"""The reference masks of a report, as far as they fit the pattern; equispaced lines also beside samples.
-Poisson discs take a while and are meant for iterative reconstructions: they are left to those."""
+REFERENCES = ("equispaced", "gaussian", "radial", "centre", "energy")
+"""The reference masks of a report, as far as they fit the pattern; equispaced lines also beside samples."""
+FOR_COILS = ("regular", "caipi", "variable-density", "poisson", "poisson-tuned")
+"""Further ones where the reconstruction is iterative or there are coils, which they are meant for."""
 LEARNED = "promask"
 DRAWS = 5
 """Masks of each random baseline; one where images take long: iterative reconstructions, networks, many units."""
@@ -136,7 +139,7 @@ def measure_run(
     device, recon = find_device(device), run.reconstruction() if recon is None else recon
     given = {name: [fit_mask(name, mask, data)] for name, mask in (beside or {}).items()}
     if on_mask is not None:
-        on_mask(0, 1 + len(REFERENCES) + len(given))
+        on_mask(0, 1 + len(_references(data, recon)) + len(given))
     task = None if network is None else measurable(network, device)
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
@@ -146,6 +149,7 @@ def measure_run(
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS
     learning, _ = choose_part(data, learned_from if own else OTHER_PART[part], "train")
+    learning = calibrate(prepare(learning), recon)  # once for all reference masks
     masks = {LEARNED: [run.mask], **_reference_masks(run, learning, recon, draws, device), **given}
     total, done = sum(map(len, masks.values())), 0
     evaluations: dict[str, list[Evaluation]] = {name: [] for name in masks}
@@ -169,19 +173,21 @@ def measure_run(
     )
 
 
+def _references(data: SampleSet, recon: Reconstruction) -> tuple[str, ...]:
+    return REFERENCES + (FOR_COILS if recon.iterative or data.geometry.channels == "coil" else ())
+
+
 def _reference_masks(
     run: Run, learning: SampleSet, recon: Reconstruction, draws: int, device: torch.device
 ) -> dict[str, list[Mask]]:
     """Masks of each reference method that fits the pattern of a run, for the same acceleration."""
     pattern = run.distribution.pattern
     centre = run.config.centre or None
-    conditions = Conditions(learning, learning, centre=centre, beside=pattern, device=device)
+    conditions = Conditions(learning, learning, recon=recon, centre=centre, beside=pattern, device=device)
     masks: dict[str, list[Mask]] = {}
-    for name in REFERENCES:
+    for name in _references(learning, recon):
         method = Method.parse(name)
-        if matching_pattern(name, pattern) is None or not BASELINES[name].available:
-            continue
-        if name == "poisson" and not recon.iterative:
+        if matching_pattern(name, pattern) is None or BASELINES[name].missing:
             continue
         cells = [Cell(method, run.config.acceleration, seed) for seed in range(draws if method.draws else 1)]
         try:
