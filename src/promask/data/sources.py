@@ -47,18 +47,25 @@ Source = str | Path | Sequence[str | Path]
 """What names data: a data set, a file, a folder or a glob, or several of the last three."""
 
 
+VOLUMES = {"subjects": 30, "slices": 12, "size": 96}
+"""How many procedural volumes there are, and their size: (slices, size, size)."""
+
+
 @functools.cache
-def _make_anatomy(anatomy: Callable[..., Anatomy], phase: bool) -> Anatomy:
+def _make_anatomy(anatomy: Callable[..., Anatomy], phase: bool, volumes: bool) -> Anatomy:
     """A procedural anatomy, which takes seconds to make, and is made once."""
-    return anatomy(phase=phase)
+    return anatomy(phase=phase, **(VOLUMES if volumes else {}))
 
 
 def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., ArraySet]:
     def build(volumes: bool = False, phase: bool = False) -> ArraySet:
+        made = _make_anatomy(anatomy, phase, volumes)
+        image, label, subjects = made.image.copy(), made.label.copy(), made.subject
         if volumes:
-            raise InputError(f"The built-in {name} has slices only: leave out the volumes.")
-        made = _make_anatomy(anatomy, phase)
-        return from_images(made.image.copy(), made.label.copy(), made.subject, name=name)
+            count, slices, size = VOLUMES.values()
+            image, label = (each.reshape(count, slices, size, size) for each in (image, label))
+            subjects = subjects[::slices]
+        return from_images(image, label, subjects, name=name, volumes=volumes)
 
     return build
 
