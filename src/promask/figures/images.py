@@ -39,6 +39,7 @@ from promask.figures.layout import (
     kspace_in_decibels,
     most_detail,
     padding_of,
+    pattern_of,
     plane,
     width_of,
 )
@@ -47,7 +48,7 @@ from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import FREE_AXES, Pattern, scannable
-from promask.types import AnyArray, Mask, SampleSet
+from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -237,7 +238,8 @@ def reconstructions(
     index, device = check_index(index, data), find_device(device)
     masks = {name: check_mask(mask, data) for name, mask in masks.items()}
     found = {name: reconstruct_one(mask, data, index, recon, device=device) for name, mask in masks.items()}
-    target = _first(next(iter(found.values())).target)
+    shown = pattern_of(next(iter(masks.values()))).pictured
+    target = plane(next(iter(found.values())).target[0, 0], shown)
     box = most_detail(target) if zoom is None else check_box(zoom, target)
     window, highest = grey_window(target), float(target.max())
     extent, shape, brightest = data.geometry.extent, data.shape[1:], window["vmax"]
@@ -246,17 +248,19 @@ def reconstructions(
     columns = 1 + len(masks)
     width = min(width_of(columns), WIDEST)
     closer = target[box]
-    heights = [height_for(width, each.shape) for each in (target, closer, target)] + [height_for(width, shape)]
+    heights = [height_for(width, each.shape) for each in (target, closer, target)] + [
+        height_for(width, shape, shown)
+    ]
     grid = Grid.of([width] * columns, heights, lines=[2, 0, 0, 1])
     for row, name in enumerate(("image", "zoom", f"error x {factor}", "mask")):
         grid.name_row(row, name)
     grid.name_column(0, "fully sampled")
     _boxed(grid.show(0, 0, target, **window), box)
     grid.show(1, 0, closer, **window)
-    padding = padding_of(shape, extent)
-    grid.show(3, 0, kspace_in_decibels(data, index), "its k-space (log)", padding, cmap=MAGNITUDE)
+    kspace, padding = (plane(each, shown) for each in (kspace_in_decibels(data, index), padding_of(shape, extent)))
+    grid.show(3, 0, kspace, "its k-space (log)", padding, cmap=MAGNITUDE)
     for column, (name, mask) in enumerate(masks.items(), start=1):
-        image = _first(found[name].image)
+        image = plane(found[name].image[0, 0], shown)
         grid.name_column(column, name)
         _boxed(grid.show(0, column, image, quality_caption(found[name]), **window), box)
         grid.show(1, column, image[box], **window)
@@ -270,14 +274,9 @@ def reconstructions(
 
 def error_factor(found: Sequence[ReconstructedImage], brightest: float) -> int:
     """The largest factor at which nearly all errors are within the window of the images."""
-    errors = torch.stack([(_first(each.image) - _first(each.target)).abs() for each in found])
+    errors = torch.stack([(plane(each.image[0, 0]) - plane(each.target[0, 0])).abs() for each in found])
     largest = float(np.quantile(errors.numpy(), BRIGHTEST))
     return max(factor for factor in FACTORS if factor == 1 or factor * largest <= brightest)
-
-
-def _first(images: AnyArray) -> AnyArray:
-    """The plane of the first channel of the first image that is shown."""
-    return plane(images[0, 0])
 
 
 def _boxed(axes: Any, box: Box) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from promask.data.sources import short_source
 from promask.errors import count
 from promask.evaluation.conventions import unit_noun
+from promask.figures.layout import plane_note
 from promask.learners import describe
 from promask.learning.config import names_segmentation
 from promask.learning.run import Run
@@ -173,7 +174,7 @@ def about_reference(run: Run) -> str:
 def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[str, str | None]:
     """What stands beside the pictures and tables of the page; `rows` is how many images the table holds."""
     pattern, learner, reference = run.distribution.pattern, describe(run.config.learner), run.record.reference
-    plane = "The plane through the middle of k-space. " if len(pattern.shape) > 2 else ""
+    plane = f"The plane through the middle of k-space, {plane_note(pattern)}. " if len(pattern.shape) > 2 else ""
     padding = " Grey is padding, which is never acquired." if pattern.padding().any() else ""
     member = " of the first member" if run.config.members > 1 else ""
     replaced = ", before a reference mask took the place of the learned one" if reference else ""
