@@ -64,7 +64,7 @@ def test_replicas_agree_with_the_covariance_of_cg_sense():
     assert np.isfinite(ratio).all()
     assert abs(ratio.mean() - 1) < 4 * error / math.sqrt(ratio.size / 4)
     assert ratio.std() == pytest.approx(error, rel=0.4)
-    assert (found.method, found.replicas, found.where) == ("replicas", 120, "a scan")
+    assert (found.method, found.replicas, found.where) == ("replicas", 120, "")
 
 
 def test_replicas_are_drawn_from_a_seed():
@@ -182,8 +182,8 @@ def test_of_a_volume_one_slice_is_looked_at():
     found = measure_noise(volume, mask, CgSense(), 2.0, 4, position=3)
     alone = Sample(volume.image[:, 3], None, "a", "b", maps=volume.maps[:, 3])
     assert torch.equal(found.amplification, measure_noise(alone, plane, CgSense(), 2.0, 4).amplification)
-    assert found.where == "a scan, position 3 of 5 along axis 0"
-    assert slice_of(volume, mask)[2] == "a scan, position 2 of 5 along axis 0"
+    assert found.where == "position 3 of 5 along axis 0"
+    assert slice_of(volume, mask)[2] == "position 2 of 5 along axis 0"
     with pytest.raises(InputError, match="`position` must be from 0 to 4, but is 5"):
         slice_of(volume, mask, 5)
 

@@ -70,11 +70,12 @@ def sampling_density(units: UnitMask, pattern: Pattern) -> SamplingDensity:
     Returns:
         Densities, counts, gaps and the region that is sampled completely.
     """
-    acquired, possible = units.numpy(), ~pattern.padding().numpy()
+    possible = ~pattern.padding().numpy()
+    acquired = units.numpy() & possible
     distance = pattern.distance().sqrt().numpy()
-    edges = np.arange(math.ceil(BINS * float(distance.max()) + 1e-9) + 1) / BINS
-    number = np.minimum((distance * BINS + 1e-9).astype(int), len(edges) - 2)
-    counts, of = (np.bincount(number[each], minlength=len(edges) - 1) for each in (acquired, possible))
+    number = (distance * BINS + 1e-9).astype(int)
+    bins = max(1, int(number.max()))  # what lies at the very end belongs to the last one
+    counts, of = (np.bincount(number[each].clip(max=bins - 1), minlength=bins) for each in (acquired, possible))
     within = distance <= 1 + 1e-9
     axes = range(acquired.ndim)
     projections = [acquired.sum(tuple(other for other in axes if other != axis)) for axis in axes]
@@ -85,7 +86,7 @@ def sampling_density(units: UnitMask, pattern: Pattern) -> SamplingDensity:
         pattern.units / int(acquired.sum()),
         float(int((possible & within).sum()) / inside) if inside else math.inf,
         int((acquired & ~within).sum()),
-        tuple(((edges[1:] + edges[:-1]) / 2).tolist()),
+        tuple(((np.arange(bins) + 0.5) / BINS).tolist()),
         tuple(np.divide(counts, of, out=np.full(len(of), np.nan), where=of > 0).tolist()),
         tuple(tuple(each.tolist()) for each in projections),
         tuple(_largest_gap(units, axis) for axis in axes),

@@ -47,7 +47,8 @@ class NoiseMap:
         method: `replicas`: the standard deviation over pseudo-replicas; `analytic`: from the sensitivities alone.
         replicas: How many of them; 0 for an analytic result.
         sigma: The noise of the replicas, relative to the largest magnitude of the fully sampled image.
-        where: The sample, and the position along the readout if it is a volume.
+        where: Of a volume, the position along the readout; and which sample it is, where that is known.
+        sense: For a mask that is a lattice, the exact one of unfolding by SENSE.
     """
 
     amplification: Float[Tensor, "*space"]
@@ -57,6 +58,7 @@ class NoiseMap:
     replicas: int = 0
     sigma: float | None = None
     where: str = ""
+    sense: "NoiseMap | None" = None
 
     @property
     def g_factor(self) -> Float[Tensor, "*space"]:
@@ -67,7 +69,8 @@ class NoiseMap:
         """Plain values, as commands print them with `--json`: both maps over the object, and how they arose."""
         about: dict[str, Any] = {"recon": self.recon, "method": self.method, "replicas": self.replicas}
         about |= {"sigma": self.sigma, "where": self.where, "acceleration": self.acceleration}
-        return about | {"amplification": _statistics(self.amplification), "g_factor": _statistics(self.g_factor)}
+        about |= {"amplification": _statistics(self.amplification), "g_factor": _statistics(self.g_factor)}
+        return about if self.sense is None else about | {"sense": self.sense.summary()}
 
 
 def _statistics(values: Float[Tensor, "*space"]) -> dict[str, float | None]:
@@ -91,7 +94,7 @@ def slice_of(sample: Sample, mask: Mask, position: int | None = None) -> tuple[S
     """
     whole = _constant_axes(mask)
     if mask.ndim < 3 or not whole:
-        return sample, mask, sample.name
+        return sample, mask, ""
     axis, n = whole[0], mask.shape[whole[0]]
     position = n // 2 if position is None else position
     if not 0 <= position < n:
@@ -102,7 +105,7 @@ def slice_of(sample: Sample, mask: Mask, position: int | None = None) -> tuple[S
     )
     assert image is not None
     cut = Sample(image, None, sample.group, sample.name, maps=maps, clean=clean)
-    return cut, mask.select(axis, 0), f"{sample.name}, position {position} of {n} along axis {axis}"
+    return cut, mask.select(axis, 0), f"position {position} of {n} along axis {axis}"
 
 
 def measure_noise(
@@ -163,8 +166,10 @@ def measure_noise(
                 spread.add(image)
     # Sensitivities have a sum of squares of 1: the noise of the fully sampled scan is that of k-space.
     amplification = spread.deviation().to(torch.float32) / sigma
-    amplification[~object_of(sample)] = math.nan
-    return NoiseMap(amplification, acceleration, recon.name, "replicas", replicas, SIGMA, where)
+    inside = object_of(sample)
+    amplification[~inside] = math.nan
+    sense = sense_noise(sample.maps, mask, acceleration, inside, largest_group=len(sample.maps))
+    return NoiseMap(amplification, acceleration, recon.name, "replicas", replicas, SIGMA, where, sense)
 
 
 class RunningVariance:
@@ -205,7 +210,12 @@ def object_of(sample: Sample) -> Mask:
 
 
 def sense_noise(
-    maps: Image, mask: Mask, acceleration: float, inside: Mask | None = None, regularisation: float = 0.0
+    maps: Image,
+    mask: Mask,
+    acceleration: float,
+    inside: Mask | None = None,
+    regularisation: float = 0.0,
+    largest_group: int = LARGEST_GROUP,
 ) -> NoiseMap | None:
     """Compute the noise amplification of SENSE exactly, from the coil sensitivities (Pruessmann et al. 1999).
 
@@ -219,6 +229,7 @@ def sense_noise(
         acceleration: Of the mask.
         inside: Pixels that are reconstructed, (*space); None: all that coils receive.
         regularisation: As that of CG-SENSE; 0 for SENSE.
+        largest_group: How many pixels may be folded onto each other.
 
     Returns:
         The noise amplification of every pixel; None where more pixels are folded onto each other than can be told
@@ -235,7 +246,7 @@ def sense_noise(
     in_rows = maps.to(torch.complex128).permute(0, *(axis + 1 for axis in order)).reshape(-1, lines, pixels)
     known = inside.permute(order).reshape(lines, pixels)
     units = mask[tuple(0 if axis in constant else slice(None) for axis in range(mask.ndim))]
-    folded = _folded(units)
+    folded = _folded(units, largest_group)
     if folded is None:
         return None
     groups, folding = folded
@@ -258,7 +269,7 @@ def sense_noise(
     return NoiseMap(amplification, acceleration, name, "analytic")
 
 
-def _folded(units: Mask) -> tuple[Tensor, Tensor] | None:
+def _folded(units: Mask, largest: int) -> tuple[Tensor, Tensor] | None:
     """Groups of pixels that are folded onto each other, (groups, pixels of one), and how, (pixels, pixels).
 
     None if there are too many of them.
@@ -269,7 +280,7 @@ def _folded(units: Mask) -> tuple[Tensor, Tensor] | None:
     if int(together.sum()) * int(units.sum()) != units.numel():  # not a lattice
         together = torch.ones_like(together)
     offsets = together.nonzero() - shape // 2
-    if len(offsets) > LARGEST_GROUP:
+    if len(offsets) > largest:
         return None
     pixels = torch.ones_like(together).nonzero()
     strides = torch.tensor([math.prod(units.shape[axis + 1 :]) for axis in range(units.ndim)])

@@ -10,6 +10,7 @@ from promask.data.device import CPU
 from promask.evaluation.cells import Comparison, Scores
 from promask.evaluation.conventions import Metric, unit_noun
 from promask.evaluation.evaluate import full_images, reconstruct_one
+from promask.evaluation.physics import pattern_of
 from promask.evaluation.stability import Stability
 from promask.evaluation.tables import factor
 from promask.figures.contours import SegmentedSlice, contour_grid_of, segment_slice
@@ -25,7 +26,6 @@ from promask.figures.layout import (
     kspace_in_decibels,
     kspace_plane,
     padding_of,
-    pattern_of,
     picture,
     plane,
     plane_note,

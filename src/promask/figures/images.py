@@ -25,6 +25,7 @@ from promask.evaluation.evaluate import (
     reconstruct_one,
     search_network,
 )
+from promask.evaluation.physics import pattern_of
 from promask.export import read_mask
 from promask.export.mask_file import ExportedMask
 from promask.figures.layout import (
@@ -39,7 +40,6 @@ from promask.figures.layout import (
     kspace_in_decibels,
     most_detail,
     padding_of,
-    pattern_of,
     plane,
     width_of,
 )
@@ -140,6 +140,22 @@ def load_masks(
             mask = each.what.mask
         masks[name] = check_mask(mask, whole)
     return MasksAndImages(masks, images, by)
+
+
+def masks_by_name(sources: Sequence[MaskSource]) -> dict[str, Run | ExportedMask]:
+    """Runs and mask files by their names; baselines are refused, as there are no data to make them for."""
+    masks: dict[str, Run | ExportedMask] = {}
+    for name, each in zip(unique_names(sources), sources, strict=True):
+        if isinstance(each.what, str):
+            raise InputError(f"{each.word} is a baseline, which has no mask yet: write it with promask baseline.")
+        masks[name] = each.what
+    return masks
+
+
+def voxel_of(sources: Sequence[MaskSource]) -> tuple[float, ...]:
+    """The size of voxels in mm, as the first run knows it; empty if none does."""
+    of_runs = (each.what.record.data.read.voxel for each in sources if isinstance(each.what, Run))
+    return next(filter(None, of_runs), ())
 
 
 def unique_names(sources: Sequence[MaskSource]) -> list[str]:

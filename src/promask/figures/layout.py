@@ -16,10 +16,10 @@ from torch import Tensor
 from promask.data.atomic import check_writable, replace_file
 from promask.errors import InputError
 from promask.evaluation.evaluate import achieved_acceleration
-from promask.export.mask_file import ExportedMask
+from promask.evaluation.physics import pattern_of
 from promask.operators.fourier import space_axes, to_kspace
 from promask.sampling.pattern import Pattern
-from promask.types import AnyArray, Mask, SampleSet
+from promask.types import AnyArray, Geometry, Mask, SampleSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,11 +82,6 @@ def plane_note(pattern: Pattern) -> str:
     names = pattern.directions or [f"axis {axis}" for axis in range(len(pattern.shape))]
     down, across = (names[axis] for axis in pattern.pictured)
     return f"{down} down, {across} across"
-
-
-def pattern_of(mask: Mask, extent: Sequence[tuple[int, int]] = ()) -> Pattern:
-    """The pattern of a mask of which nothing else is known: it is undersampled along the axes where it changes."""
-    return ExportedMask.of_mask(mask, extent=extent).pattern
 
 
 def white(image: AnyArray) -> float:
@@ -203,7 +198,10 @@ class Grid:
 
     def show_mask(self, row: int, column: int, mask: Mask, extent: Sequence[tuple[int, int]]) -> None:
         """A mask, with the acceleration that it achieves."""
-        achieved, pattern = f"x{achieved_acceleration(mask, extent):.4g}", pattern_of(mask, extent)
+        achieved, pattern = (
+            f"x{achieved_acceleration(mask, extent):.4g}",
+            pattern_of(mask, Geometry(tuple(extent))),
+        )
         self.show_units(row, column, pattern.restrict(mask), pattern, achieved, cmap=MASK, vmax=1)
 
     def name_column(self, column: int, text: str, span: int = 1) -> None:

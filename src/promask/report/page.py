@@ -8,7 +8,7 @@ import io
 import json
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -23,13 +23,18 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from promask.data.atomic import save_text
 from promask.evaluation.conventions import METRICS, Metric
+from promask.evaluation.noise import NoiseMap
+from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
 from promask.evaluation.tables import number_cell
+from promask.export.mask_file import ExportedMask
 from promask.figures.layout import kspace_plane, plane, save_figure, white
 from promask.figures.learning import overview
+from promask.figures.physics import density_figure, noise_figure, point_spread_figure
 from promask.learners import describe
 from promask.learning.run import Run
 from promask.report import wording
 from promask.report.measurements import LEARNED, ExampleImage, RunMeasurements
+from promask.types import Geometry, Mask
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -300,6 +305,7 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
     content = report_content(run, measurements)
     rows = len(content["slices"]["rows"]) if content["slices"] else 0
     contours = None if measurements is None else measurements.contours
+    physics, noise = _physics(run, measurements)
     return pages.get_template("report.html.j2").render(
         title=wording.title(run),
         lead=wording.lead(run),
@@ -313,6 +319,8 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
         members=run.config.members,
         classes=list(_classes(run)),
         contours=figure_picture(contours) if contours is not None else None,
+        physics=wording.physics_table(physics, noise),
+        physics_pictures=list(_physics_pictures(run, measurements)),
         python=wording.PYTHON,
         exports=wording.EXPORTS,
         command=wording.command(run),
@@ -320,6 +328,42 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
         configuration=json.dumps(run.config.to_dict(), indent=1),
         content=content,
     )
+
+
+def _physics(
+    run: Run, measurements: RunMeasurements | None
+) -> tuple[Mapping[str, MaskPhysics], Mapping[str, NoiseMap]]:
+    """What was measured of all masks; of the learned one alone, what needs no images."""
+    if measurements is not None and measurements.physics:
+        return measurements.physics, measurements.noise
+    voxel = run.record.data.read.voxel
+    return {LEARNED: mask_physics(run.mask, run.distribution.pattern, voxel)}, {}
+
+
+def _physics_pictures(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, str]]:
+    """The learned mask beside the best other one: density, point-spread function, and noise where it is known."""
+    shown, noise = [LEARNED], {}
+    masks: dict[str, Any] = {LEARNED: run}
+    if measurements is not None:
+        shown += [name for name, _ in wording.best_other(measurements.compared, "psnr")]
+        masks |= {name: _like(run, measurements.masks[name]) for name in shown[1:]}
+        noise = {name: measurements.noise[name] for name in shown if name in measurements.noise}
+    beside = " and ".join(shown)
+    yield {
+        "alt": f"Where {beside} sample k-space, and how densely",
+        "source": figure_picture(density_figure(masks)),
+    }
+    figure = point_spread_figure(masks, run.record.data.read.voxel)
+    yield {"alt": f"The point-spread functions of {beside}", "source": figure_picture(figure)}
+    if noise:
+        yield {"alt": f"The noise amplification of {beside}", "source": figure_picture(noise_figure(noise))}
+
+
+def _like(run: Run, mask: Mask) -> ExportedMask:
+    """A mask with the axes of a run."""
+    pattern = run.distribution.pattern
+    geometry = Geometry(pattern.extent, axes=pattern.directions, readout=pattern.readout)
+    return ExportedMask.of_pattern(mask, pattern_of(mask, geometry, pattern.free))
 
 
 @cache
