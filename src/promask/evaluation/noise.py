@@ -235,7 +235,7 @@ def sense_noise(
         The noise amplification of every pixel; None where more pixels are folded onto each other than can be told
         apart, or than there are coils for.
     """
-    constant = _constant_axes(mask)
+    constant = _constant_axes(mask)[: mask.ndim - 1]
     varying = tuple(axis for axis in range(mask.ndim) if axis not in constant)
     received = torch.linalg.vector_norm(maps, dim=0) > 0
     inside = received if inside is None else inside & received

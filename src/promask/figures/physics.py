@@ -50,7 +50,7 @@ OUTLINE, ELLIPSE, FULL = "tab:red", "tab:cyan", "0.6"
 """The colours of the calibration region, of the ellipse within the ends of the axes, and of a complete scan."""
 WIDEST = 2.6
 """Of a column, in inches."""
-BAR = 0.55
+BAR = 0.7
 """Room for the colour bar."""
 
 

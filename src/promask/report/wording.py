@@ -207,21 +207,22 @@ def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseM
     first = next(iter(physics.values()))
     unit = "pixels" if first.point_spread.width_mm is None else "mm"
     directions = first.density.directions
-    headings = ["mask", "acceleration", *(["within the ellipse"] if len(directions) > 1 else [])]
-    headings += [f"width {name.removeprefix('k')} ({unit})" for name in directions]
-    headings += ["highest side lobe", "energy outside", "ACS", "largest gap"]
-    headings += [f"samples per {name}" for name in directions] if len(directions) > 1 else []
-    headings += ["noise amplification", "95 % below", "g-factor"] if noise else []
+    plane = len(directions) > 1
+    headings = ["mask", "acceleration", *(["in the ellipse"] if plane else [])]
+    headings += [f"width {', '.join(name.removeprefix('k') for name in directions)} ({unit})"]
+    headings += ["side lobe", "energy outside", "ACS", "gap"]
+    headings += [f"per {name}" for name in directions] if plane else []
+    headings += ["noise", "95 %", "g"] if noise else []
     rows = []
     for name, of in physics.items():
         spread, density = of.point_spread, of.density
         cells = [name, f"x{density.acceleration:.4g}"]
-        cells += [f"x{density.acceleration_in_ellipse:.4g}"] if len(directions) > 1 else []
-        cells += [f"{width:.3g}" for width in (spread.width if spread.width_mm is None else spread.width_mm)]
+        cells += [f"x{density.acceleration_in_ellipse:.4g}"] if plane else []
+        widths = spread.width if spread.width_mm is None else spread.width_mm
+        cells += [" x ".join(f"{width:.3g}" for width in widths)]
         cells += [f"{spread.side_lobe:.1%}", f"{spread.energy_outside:.0%}"]
         cells += [" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap)]
-        if len(directions) > 1:
-            cells += [f"{min(each)} to {max(each)}" for each in density.per_direction]
+        cells += [f"{min(each)} to {max(each)}" for each in density.per_direction] if plane else []
         if noise:
             found = noise[name].summary()
             of_noise = (found["amplification"]["mean"], found["amplification"]["percentile_95"])
@@ -235,16 +236,17 @@ def _about_physics(noise: Mapping[str, NoiseMap]) -> str:
     text = (
         "Width: full width at half maximum of the point-spread function, the effective resolution. Side lobe: "
         "relative to the peak, at whole pixels. Energy outside: of the main lobe, which ends at the first minima. "
-        "ACS: the largest central block that is sampled completely. Largest gap: from a sample to the next one "
-        "along a direction, over all lines."
+        "ACS: the largest central block that is sampled completely. Gap: the largest step from a sample to the "
+        "next one along each direction. Per ky or kz: the smallest and the largest number of samples."
     )
     if not noise:
         return text
     found = next(iter(noise.values()))
     return (
-        f"{text} Noise amplification: the standard deviation of a pixel over that of the fully sampled scan, the "
-        f"mean over the object, by {found.replicas} pseudo-replicas of {found.where} with {found.recon}. The "
-        f"g-factor is this over the root of the acceleration, and below 1 where the reconstruction smooths."
+        f"{text} Noise: the standard deviation of a pixel over that of the fully sampled scan, the mean over the "
+        f"object and what 95 % of it are below, by {found.replicas} pseudo-replicas of {found.where} with "
+        f"{found.recon}. "
+        f"The g-factor is the mean over the root of the acceleration, below 1 where the reconstruction smooths."
     )
 
 
