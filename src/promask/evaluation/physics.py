@@ -25,6 +25,7 @@ class MaskPhysics:
 def mask_physics(mask: Mask, pattern: Pattern, voxel: Sequence[float] = ()) -> MaskPhysics:
     """Measure what is to be known of a mask by itself.
 
+    >>> import torch
     >>> mask_physics(torch.ones(8, 6, dtype=torch.bool), Pattern((8, 6), (1,))).density.calibration
     (6,)
 
@@ -43,6 +44,7 @@ def mask_physics(mask: Mask, pattern: Pattern, voxel: Sequence[float] = ()) -> M
 def pattern_of(mask: Mask, geometry: Geometry = Geometry(), free: Sequence[int] = ()) -> Pattern:
     """Find the pattern of a mask from anywhere: it is undersampled along the axes where it changes.
 
+    >>> import torch
     >>> pattern_of(torch.tensor([[1, 0, 1], [1, 0, 1]]) == 1, Geometry(axes=("kx", "ky"))).free
     (1,)
 
