@@ -340,6 +340,10 @@ def test_lines_and_volumes_have_reports():
     page = report_page(run, measure_run(run, load(volumes, Reading(volumes=True))))
     assert content_of(page)["mask"]["shape"] == [10, 8]
     assert "plane through the middle" in page
+    whole = learn(volumes, 4, pattern="2d", axis=[0, 1], volumes=True, steps=2)  # the last axis is read out
+    shown = content_of(report_page(whole))["mask"]
+    assert shown["shape"] == [12, 10]
+    assert np.array_equal(unpacked(shown, np.uint8), whole.mask[:, :, 0].numpy())
 
 
 def test_reconstructions_that_fill_in_are_measured_as_such():
