@@ -72,6 +72,7 @@ def undrawn(monkeypatch):
         path.touch()
 
     monkeypatch.setattr("promask.report.page.save_figure", save)
+    monkeypatch.setattr("promask.report.page.figure_picture", lambda figure: "data:image/png;base64,")
     monkeypatch.setattr("promask.report.comparison.save_figure", save)
 
 

@@ -34,7 +34,7 @@ def test_learn_and_evaluate(promask, tmp_path):
     assert np.load("runs/a/mask.npy").sum() == 48
 
     summary = json.loads(promask("evaluate", "runs/a", "patients.npz", "--json"))
-    about = {"acceleration", "images", "part", "convention", "recon", "data"}
+    about = {"acceleration", "images", "part", "convention", "recon", "data", "point_spread", "density"}
     assert set(summary) == {"psnr", "ssim", "nmse", *about}
     assert (summary["acceleration"], summary["images"], summary["part"]) == (4, 2, "test")
     of_file = json.loads(promask("evaluate", "runs/a/mask.npy", "patients.npz", "--json"))

@@ -246,3 +246,28 @@ def test_every_command_has_an_example(promask):
     for name in names:
         assert name in listed
         assert f"promask figure {name} " in promask("figure", name, "--help")
+
+
+def test_figures_of_physicists(promask):
+    promask("baseline", "equispaced", "images.npz", "--accel", 4, "--out", "lines.npy")
+    for name in ("psf", "density"):
+        assert "equispaced" in written(promask, name, "a", "equispaced=lines.npy")
+    sentence = promask("figure", "psf", "energy", "--out", "psf", status=2)
+    assert "energy is a baseline, which has no mask yet: write it with promask baseline" in sentence
+    learn("coils", 4, steps=2, coils=4, recon="cg-sense")
+    assert "SENSE" not in written(promask, "noise", "coils", "--replicas", 3)
+    assert "needs coil sensitivities" in promask("figure", "noise", "a", "--out", "noise", status=2)
+
+
+def test_an_evaluation_says_what_physicists_ask(promask):
+    learn("coils", 4, steps=2, coils=4, recon="cg-sense")
+    found = json.loads(promask("evaluate", "coils", "images.npz", "--json"))
+    assert found["noise"]["replicas"] == 16
+    assert found["noise"]["amplification"]["mean"] > 0
+    assert found["density"]["samples"] == 120
+    assert len(found["point_spread"]["width"]) == 2
+    assert "noise" not in json.loads(promask("evaluate", "coils", "images.npz", "--json", "--noise-replicas", 0))
+    told = promask("evaluate", "coils", "images.npz", "--noise-replicas", 3)
+    assert "Point spread: width ky " in told
+    assert "(3 replicas of image " in told
+    assert "noise" not in json.loads(promask("evaluate", "a", "images.npz", "--json"))

@@ -355,6 +355,10 @@ def test_lines_and_volumes_have_reports():
     page = report_page(run, measure_run(run, load(volumes, Reading(volumes=True))))
     assert content_of(page)["mask"]["shape"] == [10, 8]
     assert "plane through the middle" in page
+    whole = learn(volumes, 4, pattern="2d", axis=[0, 1], volumes=True, steps=2)  # the last axis is read out
+    shown = content_of(report_page(whole))["mask"]
+    assert shown["shape"] == [12, 10]
+    assert np.array_equal(unpacked(shown, np.uint8), whole.mask[:, :, 0].numpy())
 
 
 def test_reconstructions_that_fill_in_are_measured_as_such():
@@ -384,3 +388,26 @@ def test_a_trajectory_begins_at_the_start_and_ends_at_the_end():
     budgets = [run.history.budget[step - 1] for step in steps[1:]]
     for moment, budget in zip(moments[1:], budgets, strict=True):
         assert float(moment.sum()) <= budget * 1.001
+
+
+def test_the_report_says_what_physicists_ask(undrawn):
+    from promask.data.reading import Reading
+    from promask.data.sources import load
+
+    data = load(torch.rand(4, 24, 20, generator=torch.Generator().manual_seed(0)), Reading(coils=4))
+    run = learn(data, 4, recon="cg-sense", steps=2)
+    measurements = measure_run(run, data)
+    page = report_page(run, measurements)
+    section = page[page.index('id="physics"') :]
+    section = section[: section.index("</section>")]
+    assert section.count("<img") == 3
+    of_learned = measurements.physics["promask"]
+    assert set(measurements.noise) == set(measurements.physics) == set(measurements.compared)
+    amplified = measurements.noise["promask"].summary()["amplification"]["mean"]
+    for text in (f"{of_learned.point_spread.side_lobe:.1%}", f"{amplified:.3g}", "16 pseudo-replicas"):
+        assert text in section
+    recorded = measurements.add_to(run).record.evaluation.to_json()
+    assert recorded["density"]["samples"] == int(run.mask.sum())
+    assert recorded["noise"]["amplification"]["mean"] == pytest.approx(amplified)
+    alone = report_page(run)
+    assert alone.count('<th scope="row">promask</th>') == 1

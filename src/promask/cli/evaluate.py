@@ -9,7 +9,7 @@ import typer
 from promask.cli import options
 from promask.cli.options import RECONSTRUCTIONS, option, with_reading
 from promask.cli.progress import ProgressDisplay
-from promask.cli.show import quality_tables, show_stability
+from promask.cli.show import physics_sentences, quality_tables, show_stability
 from promask.cli.terminal import output, print_json
 from promask.errors import count
 
@@ -33,6 +33,10 @@ def evaluate(
     part: options.Part = None,
     convention: options.Convention = "paper",
     device: options.Device = "cpu",
+    noise_replicas: Annotated[
+        int,
+        option("N", "Pseudo-replicas of one image, for its noise amplification where coils are combined."),
+    ] = 16,
     as_json: options.Json = False,
     *,
     reading: dict[str, Any],
@@ -58,7 +62,7 @@ def evaluate(
 
     with ProgressDisplay() as display:
         subject = Run.load(mask) if (mask / "run.json").is_file() else read_mask(mask)
-        by = (convention, network, recon, iterations, regularisation, device)
+        by = (convention, network, recon, iterations, regularisation, device, noise_replicas)
         result = measure(subject, data, part, display.on_file, *by, **reading)
     summary = result.summary()
     if as_json:
@@ -70,6 +74,8 @@ def evaluate(
             f"{count(result.images, 'sample')}{volumes} of {shorten(data)} ({result.part}), {result.recon}. "
             f"{find_convention(convention).sentence}"
         )
+        for sentence in physics_sentences(result):
+            output.print(sentence)
         if result.segmented:
             output.print(
                 f"Dice and IoU of the segmentation by {result.network}; "

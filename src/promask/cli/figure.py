@@ -1,4 +1,4 @@
-"""The commands of `promask figure`: the figures of the paper from runs and masks, each as PNG and SVG."""
+"""The commands of `promask figure`: the figures of the paper and those of physicists, each as PNG and SVG."""
 
 import functools
 import inspect
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from promask.learning.run import Run
     from promask.types import SampleSet
 
-app = typer.Typer(help="Make the figures of the paper from runs and masks: a PNG and an SVG of each.")
+app = typer.Typer(
+    help="Make the figures of the paper, and those of physicists, from runs and masks: a PNG and an SVG of each."
+)
 
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUNS", help="Run folders.", show_default=False)]
 Masks = Annotated[
@@ -32,6 +34,14 @@ Masks = Annotated[
         "the data with the pattern of the first run. Each may have a name: ours=runs/brain.",
         show_default=False,
         autocompletion=options.complete_masks,
+    ),
+]
+MaskFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MASKS",
+        help="Run folders and mask files. Each may have a name: ours=runs/brain.",
+        show_default=False,
     ),
 ]
 Out = Annotated[Path, option("FILE", "Where to write FILE.png and FILE.svg.", False)]
@@ -240,6 +250,80 @@ def variance(
     found = _load(runs)
     images = None if masks_only else [_images(run, data, part, on_file, reading) for run in found]
     return masks.variance(found, images, image, draws or masks.DRAWS, seed, device=device)
+
+
+@figure_command
+def psf(masks: MaskFiles) -> "Figure":
+    """Show the point-spread function of masks: side lobes, and the width along each undersampled direction.
+
+    Example: promask figure psf runs/brain caipi=caipi.npy --out psf
+    """
+    from promask.figures import physics
+    from promask.figures.images import MaskSource, masks_by_name, voxel_of
+
+    sources = [MaskSource.parse(word) for word in masks]
+    return physics.point_spread_figure(masks_by_name(sources), voxel_of(sources))
+
+
+@figure_command
+def density(masks: MaskFiles) -> "Figure":
+    """Show where masks sample: density against distance, samples of each ky and kz, the actual ACS.
+
+    Example: promask figure density runs/brain caipi=caipi.npy --out density
+    """
+    from promask.figures import physics
+    from promask.figures.images import MaskSource, masks_by_name
+
+    return physics.density_figure(masks_by_name([MaskSource.parse(word) for word in masks]))
+
+
+@figure_command
+def noise(
+    masks: Masks,
+    data: OptionalData = None,
+    image: Image = None,
+    position: Annotated[
+        int | None, option("N", "Of a volume, the position along the readout.", "the one in the middle", min=0)
+    ] = None,
+    replicas: Annotated[int | None, option("N", "Pseudo-replicas of the image.", "64", min=2)] = None,
+    acceleration: Acceleration = None,
+    recon: options.Recon = None,
+    seed: Seed = 0,
+    part: options.Part = None,
+    device: options.Device = "cpu",
+    *,
+    on_file: "OnFile",
+    reading: dict[str, Any],
+) -> "Figure":
+    """Show how masks amplify noise where coils are combined, by pseudo-replicas.
+
+    Of a mask that is a lattice, the g-factor of SENSE is stated as well.
+
+    Example: promask figure noise runs/coils caipi=caipi.npy --replicas 100 --out noise
+    """
+    from promask.data.device import find_device
+    from promask.evaluation.evaluate import achieved_acceleration
+    from promask.evaluation.noise import measure_noise
+    from promask.figures import physics
+    from promask.figures.images import MaskSource, check_index, load_masks
+
+    sources = [MaskSource.parse(word) for word in masks]
+    shown = load_masks(sources, data, acceleration, recon, seed, part, on_file, device, **reading)
+    sample, extent = shown.images[check_index(image, shown.images)], shown.images.geometry.extent
+    maps = {
+        name: measure_noise(
+            sample,
+            mask,
+            shown.recon,
+            achieved_acceleration(mask, extent),
+            replicas or physics.REPLICAS,
+            position,
+            seed,
+            find_device(device),
+        )
+        for name, mask in shown.masks.items()
+    }
+    return physics.noise_figure(maps)
 
 
 def _load(folders: list[Path]) -> "list[Run]":

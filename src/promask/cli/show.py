@@ -13,6 +13,7 @@ from promask.errors import count
 
 if TYPE_CHECKING:
     from promask.evaluation.cells import Comparison
+    from promask.evaluation.evaluate import Evaluation
     from promask.evaluation.stability import Stability
     from promask.evaluation.tables import Table, TableCell
     from promask.learning.run import Run
@@ -133,6 +134,30 @@ def fitted(table: "Table") -> RichTable:
         for column, cell in zip(others, cells, strict=True):
             tall.add_row(Text("  ").append_text(Text(str(column.header))), cell)
     return tall
+
+
+def physics_sentences(result: "Evaluation") -> Iterator[str]:
+    """What physicists ask of a mask: resolution, side lobes, density, and noise where it was measured."""
+    if result.physics is None:
+        return
+    spread, density = result.physics.point_spread, result.physics.density
+    unit, widths = ("pixels", spread.width) if spread.width_mm is None else ("mm", spread.width_mm)
+    along = ", ".join(f"{name} {width:.3g}" for name, width in zip(spread.directions, widths, strict=True))
+    yield (
+        f"Point spread: width {along} {unit}, side lobe {spread.side_lobe:.1%} of the peak, "
+        f"{spread.energy_outside:.0%} of the energy outside of the main lobe."
+    )
+    block, gaps = (" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap))
+    within = f", x{density.acceleration_in_ellipse:.4g} within the ellipse" if len(spread.directions) > 1 else ""
+    yield f"Sampling: x{density.acceleration:.4g}{within}, sampled completely {block}, largest gap {gaps}."
+    if result.noise is not None:
+        noise = result.noise.summary()
+        amplified, g = noise["amplification"], noise["g_factor"]
+        yield (
+            f"Noise amplification: mean {amplified['mean']:.3g}, 95 % below {amplified['percentile_95']:.3g}, "
+            f"g-factor {g['mean']:.3g} and {g['percentile_95']:.3g} ({noise['replicas']} replicas of "
+            f"{noise['where']}, {noise['recon']})."
+        )
 
 
 def quality_tables(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[RichTable]:

@@ -20,6 +20,8 @@ from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import is_source, load, read_part, same_data, source_text
 from promask.errors import InputError, InputWarning, check_keywords
 from promask.evaluation.conventions import ImagePairs, find_convention
+from promask.evaluation.noise import NoiseMap, measure_noise
+from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
 from promask.learning.records import DataRecord
 from promask.learning.run import Run
 from promask.losses import freeze_networks
@@ -79,6 +81,8 @@ class Evaluation:
         segmented: Dice and IoU of each image, if there is a network.
         recon: The name of the reconstruction.
         network: The file of the network, or another name for it; None without a network.
+        physics: The point-spread function and the sampling density of the mask.
+        noise: The noise amplification of one image, if it was asked for and coils are combined.
     """
 
     psnr: list[float]
@@ -91,6 +95,8 @@ class Evaluation:
     segmented: SegmentationScores | None = None
     recon: str = ZeroFilled.name
     network: str | None = None
+    physics: MaskPhysics | None = None
+    noise: NoiseMap | None = None
 
     @property
     def images(self) -> int:
@@ -121,7 +127,9 @@ class Evaluation:
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
         volumes = {"volumes": count} if self.of == "volume" else {}
         segmented = self.segmented.summary() if self.segmented else {}
-        return {**means, **segmented, **about, **volumes, "data": self.data.summary()}
+        physics = self.physics.summary() if self.physics else {}
+        noise = {"noise": self.noise.summary()} if self.noise else {}
+        return {**means, **segmented, **about, **volumes, **physics, **noise, "data": self.data.summary()}
 
 
 def mean_and_spread(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> dict[str, Any]:
@@ -151,6 +159,7 @@ def evaluate(
     iterations: int | None = None,
     regularisation: float | None = None,
     device: str | torch.device = "cpu",
+    noise_replicas: int = 0,
     **reading: Unpack[ReadingSettings],
 ) -> Evaluation:
     """Measure the images that a mask gives against the fully sampled ones.
@@ -177,6 +186,8 @@ def evaluate(
         iterations: Of an iterative reconstruction; None: its own.
         regularisation: Of an iterative reconstruction; None: its own.
         device: Where PyTorch computes, such as `cpu` or `cuda`; not that of the run.
+        noise_replicas: With how many pseudo-replicas of the middle image the noise amplification is measured,
+            where the reconstruction combines coils by their sensitivities; 0: not at all.
         **reading: How files are read, as for `learn`: `volumes`, `kspace`, `array`, `holds`, `plane`, `slices`,
             `size`, `select`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
 
@@ -214,18 +225,45 @@ def evaluate(
             both=lambda chunk: reconstruct(values, chosen, chunk, recon, device),
         )
     )
+    acceleration = achieved_acceleration(values, whole.geometry.extent)
+    free = mask.distribution.pattern.free if isinstance(mask, Run) else ()
+    pattern = pattern_of(values, whole.geometry, free)
     return Evaluation(
         quality.psnr,
         quality.ssim,
         quality.nmse,
-        acceleration=achieved_acceleration(values, whole.geometry.extent),
+        acceleration=acceleration,
         data=DataRecord.of(chosen, part, read),
         convention=convention,
         of=rule.of,
         segmented=None if task is None else _segmentation_scores(task, chosen, values, recon, device),
         recon=recon.name,
         network=None if network is None else str(network) if isinstance(network, str | Path) else "the network",
+        physics=mask_physics(values, pattern, whole.geometry.voxel),
+        noise=noise_of_middle(values, chosen, recon, acceleration, noise_replicas, device),
     )
+
+
+def noise_of_middle(
+    mask: Mask,
+    data: SampleSet,
+    recon: Reconstruction,
+    acceleration: float,
+    replicas: int,
+    device: torch.device = CPU,
+) -> NoiseMap | None:
+    """The noise amplification of the middle image of a data set.
+
+    None without replicas, or where coils are not combined by their sensitivities.
+    """
+    if not (replicas and recon.uses_maps):
+        return None
+    index = len(data) // 2
+    sample = data[index]
+    if sample.maps is None:
+        return None
+    found = measure_noise(sample, mask, recon, acceleration, replicas, device=device)
+    return replace(found, where=", ".join(filter(None, (f"image {index}", found.where))))
 
 
 def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = ()) -> float:

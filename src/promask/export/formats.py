@@ -18,6 +18,7 @@ from promask.data.sandbox import check_claim, open_hdf5
 from promask.errors import InputError, one_line
 from promask.export.mask_file import ExportedMask, MaskRecord
 from promask.operators.fourier import space_axes, to_kspace
+from promask.sampling.pattern import Pattern
 from promask.types import Sample
 
 Content = tuple[Array, Mapping[str, Any]]
@@ -31,11 +32,14 @@ MASK_PIXEL = 16
 
 
 def write_png(mask: ExportedMask, path: Path) -> None:
-    """A picture in which white is acquired: 8 bits, axis 0 downwards; the record is in text chunks."""
-    if mask.mask.ndim != 2:
+    """A picture in which white is acquired: 8 bits; the record is in text chunks.
+
+    Of a volume it shows the undersampled plane. The first of the two axes goes downwards.
+    """
+    if mask.mask.ndim < 2 or len(mask.free) > 2:
         raise InputError(
-            f"{path} cannot hold a mask of shape {list(mask.mask.shape)}: a picture has two axes; "
-            f"choose another format."
+            f"{path} cannot hold a mask of shape {list(mask.mask.shape)}, undersampled along the axes "
+            f"{list(mask.free)}: a picture has two axes; choose another format."
         )
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
@@ -43,8 +47,13 @@ def write_png(mask: ExportedMask, path: Path) -> None:
     chunks = PngInfo()
     for name, text in mask.record().texts().items():
         chunks.add_text(name, text)
+    rows, columns = (axis % mask.mask.ndim for axis in mask.pattern.pictured)
+    if mask.directions:
+        chunks.add_text("down", mask.directions[rows])
+        chunks.add_text("across", mask.directions[columns])
+    shown = mask.mask[tuple(slice(None) if axis in (rows, columns) else 0 for axis in range(mask.mask.ndim))]
     with replace_file(path) as temporary:
-        picture = Image.fromarray(mask.mask.numpy().astype(np.uint8) * 255)
+        picture = Image.fromarray(shown.numpy().astype(np.uint8) * 255)
         picture.save(temporary, format="PNG", pnginfo=chunks)
 
 
@@ -60,7 +69,18 @@ def read_png(path: Path) -> Content:
         texts = {str(name): text for name, text in picture.info.items() if isinstance(text, str)}
     if len(np.unique(values[values != 0])) > 1:
         raise InputError(f"{path} is not a mask: it has more than two levels of grey.")
-    return values != 0, texts
+    return _whole(values != 0, MaskRecord.parse(texts), path), texts
+
+
+def _whole(picture: Array, record: MaskRecord | None, path: Path) -> Array:
+    """The mask of a volume, of which the picture is the undersampled plane; any other as it is."""
+    if record is None or len(record.shape) == picture.ndim:
+        return picture
+    check_claim(math.prod(record.shape), path)
+    _, readout = record.named_axes
+    shown = Pattern(tuple(record.shape), tuple(record.free_axes), readout=readout).pictured
+    beside = [n if axis - len(record.shape) in shown else 1 for axis, n in enumerate(record.shape)]
+    return np.broadcast_to(picture.reshape(beside), record.shape)
 
 
 def write_csv(mask: ExportedMask, path: Path) -> None:

@@ -47,6 +47,13 @@ class MaskRecord:
             name: value if isinstance(value, str) else json.dumps(value) for name, value in self.values().items()
         }
 
+    @property
+    def named_axes(self) -> tuple[tuple[str, ...], int | None]:
+        """The names of the axes, and the number of the readout."""
+        words = self.directions.split()
+        readout = next((axis for axis, word in enumerate(words) if word.endswith("*")), None)
+        return tuple(word.rstrip("*") for word in words), readout
+
     @staticmethod
     def parse(values: Mapping[str, Any]) -> "MaskRecord | None":
         """The record from values, arrays or texts of a file; None if promask did not write it."""
@@ -185,10 +192,7 @@ class ExportedMask:
             raise InputError(f"it states the shape {record.shape}, but has {list(values.shape)}.")
         extent = tuple((start, stop) for start, stop in record.extent)
         mask = _as_mask(values.reshape(record.shape))
-        words = record.directions.split()
-        directions = tuple(word.rstrip("*") for word in words)
-        readout = next((axis for axis, word in enumerate(words) if word.endswith("*")), None)
-        about = (record.acceleration_asked, record.version, directions, readout)
+        about = (record.acceleration_asked, record.version, *record.named_axes)
         return ExportedMask(mask, tuple(record.free_axes), extent, *about)
 
     @property

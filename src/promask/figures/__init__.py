@@ -1,7 +1,7 @@
 """Figures of runs, masks and reconstructions, each a function that returns a matplotlib figure.
 
 They are numbered in the paper: 1 `film`, 2 `histograms`, 3 `curves`, 4 `probabilities`, 5 to 7 `variance`,
-8 `reconstructions`, 10 `contours`.
+8 `reconstructions`, 10 `contours`. What physicists look at is not among them: `psf`, `noise` and `density`.
 """
 
 from promask.evaluation.evaluate import held_out
@@ -10,15 +10,21 @@ from promask.figures.images import reconstructions
 from promask.figures.layout import save_as_both as save
 from promask.figures.learning import curves, film, histograms, overview
 from promask.figures.masks import probabilities, variance
+from promask.figures.physics import density_figure as density
+from promask.figures.physics import noise_figure as noise
+from promask.figures.physics import point_spread_figure as psf
 
 __all__ = [
     "contours",
     "curves",
+    "density",
     "film",
     "held_out",
     "histograms",
+    "noise",
     "overview",
     "probabilities",
+    "psf",
     "reconstructions",
     "save",
     "variance",

@@ -10,6 +10,7 @@ from promask.data.device import CPU
 from promask.evaluation.cells import Comparison, Scores
 from promask.evaluation.conventions import Metric, unit_noun
 from promask.evaluation.evaluate import full_images, reconstruct_one
+from promask.evaluation.physics import pattern_of
 from promask.evaluation.stability import Stability
 from promask.evaluation.tables import factor
 from promask.figures.contours import SegmentedSlice, contour_grid_of, segment_slice
@@ -23,8 +24,11 @@ from promask.figures.layout import (
     height_for,
     hide_spines,
     kspace_in_decibels,
+    kspace_plane,
     padding_of,
     picture,
+    plane,
+    plane_note,
 )
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
@@ -151,9 +155,10 @@ def picture_grid(
     accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
     space, extent = data.shape[1:], data.geometry.extent
     target = full_images(data, range(index, index + 1), recon)[0, 0]
-    kspace, padding = kspace_in_decibels(data, index), padding_of(space, extent)
+    shown = pattern_of(next(mask for of_method in masks.values() for mask in of_method.values())).pictured
+    kspace, padding = (plane(each, shown) for each in (kspace_in_decibels(data, index), padding_of(space, extent)))
     window = grey_window(target)
-    pair = [PICTURE**2 / height_for(PICTURE, shape) for shape in (target.shape, space)]
+    pair = [PICTURE**2 / height_for(PICTURE, shape) for shape in (target.shape, kspace.shape)]
     rows = 1 + len(masks)
     grid = Grid.of(
         pair * len(accelerations), [PICTURE] * rows, [1] * rows, gaps=[GAP, BETWEEN] * len(accelerations)
@@ -217,12 +222,16 @@ def stability_figure(result: Stability) -> "Figure":
 
     if run.mask.ndim > 2:
         images[0].set_xlabel("the plane through the centre")
+        kspace[0].set_xlabel(plane_note(run.distribution.pattern))
 
-    distribution = run.distribution
+    distribution, shown = run.distribution, run.distribution.pattern.pictured
     units = f"{distribution.budget} of {distribution.pattern.units} {unit_noun(distribution.pattern)}"
-    picture(kspace[0], distribution.mean(), "Probabilities, from 0 to 1", cmap="viridis", vmin=0, vmax=1)
-    picture(kspace[1], run.mask, f"Mode: {units}", cmap="gray", vmin=0, vmax=1)
-    picture(kspace[2], example.random_mask, f"Random mask: {units}", cmap="gray", vmin=0, vmax=1)
+    picture(
+        kspace[0], plane(distribution.mean(), shown), "Probabilities, from 0 to 1", cmap="viridis", vmin=0, vmax=1
+    )
+    picture(kspace[1], plane(run.mask, shown), f"Mode: {units}", cmap="gray", vmin=0, vmax=1)
+    random = plane(example.random_mask, shown)
+    picture(kspace[2], random, f"Random mask: {units}", cmap="gray", vmin=0, vmax=1)
     if result.agreement is None:
         kspace[3].set_axis_off()
         note = (
@@ -232,7 +241,7 @@ def stability_figure(result: Stability) -> "Figure":
         )
         kspace[3].text(0.5, 0.5, note, ha="center", va="center", fontsize=11, color="gray")
     else:
-        over_members = distribution.pattern.expand(run.variance.sqrt())
+        over_members = kspace_plane(run.variance.sqrt(), distribution.pattern)
         _spread(kspace[3], over_members, f"Probabilities over {result.agreement.members} members", "")
     return figure
 

@@ -25,6 +25,7 @@ from promask.evaluation.evaluate import (
     reconstruct_one,
     search_network,
 )
+from promask.evaluation.physics import pattern_of
 from promask.export import read_mask
 from promask.export.mask_file import ExportedMask
 from promask.figures.layout import (
@@ -47,7 +48,7 @@ from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import FREE_AXES, Pattern, scannable
-from promask.types import AnyArray, Mask, SampleSet
+from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,6 +140,22 @@ def load_masks(
             mask = each.what.mask
         masks[name] = check_mask(mask, whole)
     return MasksAndImages(masks, images, by)
+
+
+def masks_by_name(sources: Sequence[MaskSource]) -> dict[str, Run | ExportedMask]:
+    """Runs and mask files by their names; baselines are refused, as there are no data to make them for."""
+    masks: dict[str, Run | ExportedMask] = {}
+    for name, each in zip(unique_names(sources), sources, strict=True):
+        if isinstance(each.what, str):
+            raise InputError(f"{each.word} is a baseline, which has no mask yet: write it with promask baseline.")
+        masks[name] = each.what
+    return masks
+
+
+def voxel_of(sources: Sequence[MaskSource]) -> tuple[float, ...]:
+    """The size of voxels in mm, as the first run knows it; empty if none does."""
+    of_runs = (each.what.record.data.read.voxel for each in sources if isinstance(each.what, Run))
+    return next(filter(None, of_runs), ())
 
 
 def unique_names(sources: Sequence[MaskSource]) -> list[str]:
@@ -237,7 +254,8 @@ def reconstructions(
     index, device = check_index(index, data), find_device(device)
     masks = {name: check_mask(mask, data) for name, mask in masks.items()}
     found = {name: reconstruct_one(mask, data, index, recon, device=device) for name, mask in masks.items()}
-    target = _first(next(iter(found.values())).target)
+    shown = pattern_of(next(iter(masks.values()))).pictured
+    target = plane(next(iter(found.values())).target[0, 0], shown)
     box = most_detail(target) if zoom is None else check_box(zoom, target)
     window, highest = grey_window(target), float(target.max())
     extent, shape, brightest = data.geometry.extent, data.shape[1:], window["vmax"]
@@ -246,17 +264,19 @@ def reconstructions(
     columns = 1 + len(masks)
     width = min(width_of(columns), WIDEST)
     closer = target[box]
-    heights = [height_for(width, each.shape) for each in (target, closer, target)] + [height_for(width, shape)]
+    heights = [height_for(width, each.shape) for each in (target, closer, target)] + [
+        height_for(width, shape, shown)
+    ]
     grid = Grid.of([width] * columns, heights, lines=[2, 0, 0, 1])
     for row, name in enumerate(("image", "zoom", f"error x {factor}", "mask")):
         grid.name_row(row, name)
     grid.name_column(0, "fully sampled")
     _boxed(grid.show(0, 0, target, **window), box)
     grid.show(1, 0, closer, **window)
-    padding = padding_of(shape, extent)
-    grid.show(3, 0, kspace_in_decibels(data, index), "its k-space (log)", padding, cmap=MAGNITUDE)
+    kspace, padding = (plane(each, shown) for each in (kspace_in_decibels(data, index), padding_of(shape, extent)))
+    grid.show(3, 0, kspace, "its k-space (log)", padding, cmap=MAGNITUDE)
     for column, (name, mask) in enumerate(masks.items(), start=1):
-        image = _first(found[name].image)
+        image = plane(found[name].image[0, 0], shown)
         grid.name_column(column, name)
         _boxed(grid.show(0, column, image, quality_caption(found[name]), **window), box)
         grid.show(1, column, image[box], **window)
@@ -270,14 +290,9 @@ def reconstructions(
 
 def error_factor(found: Sequence[ReconstructedImage], brightest: float) -> int:
     """The largest factor at which nearly all errors are within the window of the images."""
-    errors = torch.stack([(_first(each.image) - _first(each.target)).abs() for each in found])
+    errors = torch.stack([(plane(each.image[0, 0]) - plane(each.target[0, 0])).abs() for each in found])
     largest = float(np.quantile(errors.numpy(), BRIGHTEST))
     return max(factor for factor in FACTORS if factor == 1 or factor * largest <= brightest)
-
-
-def _first(images: AnyArray) -> AnyArray:
-    """The plane of the first channel of the first image that is shown."""
-    return plane(images[0, 0])
 
 
 def _boxed(axes: Any, box: Box) -> None:

@@ -16,9 +16,10 @@ from torch import Tensor
 from promask.data.atomic import check_writable, replace_file
 from promask.errors import InputError
 from promask.evaluation.evaluate import achieved_acceleration
+from promask.evaluation.physics import pattern_of
 from promask.operators.fourier import space_axes, to_kspace
 from promask.sampling.pattern import Pattern
-from promask.types import AnyArray, Mask, SampleSet, Units
+from promask.types import AnyArray, Geometry, Mask, SampleSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,16 +52,36 @@ def picture(axes: "Axes", values: AnyArray, title: str = "", padding: Mask | Non
         spine.set_color("lightgray")
 
 
-def plane(values: AnyArray) -> AnyArray:
+def plane(values: AnyArray, shown: tuple[int, int] = (-2, -1)) -> AnyArray:
     """Two axes of an array, of whatever kind its numbers are; of a volume, the plane through the middle.
 
     >>> plane(torch.arange(12).reshape(3, 2, 2))
     tensor([[4, 5],
             [6, 7]])
+    >>> plane(torch.arange(12).reshape(3, 2, 2), shown=(0, 1))
+    tensor([[ 1,  3],
+            [ 5,  7],
+            [ 9, 11]])
     """
-    while values.ndim > 2:
-        values = values[len(values) // 2]
-    return values
+    rows_and_columns = [axis % values.ndim for axis in shown]
+    where = [slice(None) if axis in rows_and_columns else n // 2 for axis, n in enumerate(values.shape)]
+    return values[tuple(where)]
+
+
+def kspace_plane(values: AnyArray, pattern: Pattern) -> AnyArray:
+    """Values of the units of a pattern, on the plane of k-space that is undersampled."""
+    return plane(pattern.expand(values), pattern.pictured)
+
+
+def plane_note(pattern: Pattern) -> str:
+    """Which plane of a volume is shown.
+
+    >>> plane_note(Pattern((4, 6, 5), free=(1, 2), directions=("kx", "ky", "kz")))
+    'ky down, kz across'
+    """
+    names = pattern.directions or [f"axis {axis}" for axis in range(len(pattern.shape))]
+    down, across = (names[axis] for axis in pattern.pictured)
+    return f"{down} down, {across} across"
 
 
 def white(image: AnyArray) -> float:
@@ -121,9 +142,10 @@ def width_of(columns: int, right: float = 0.0) -> float:
     return min(max((PAGE - SIDE - right) / columns - GAP, NARROWEST), WIDEST)
 
 
-def height_for(width: float, shape: Sequence[int]) -> float:
+def height_for(width: float, shape: Sequence[int], shown: tuple[int, int] = (-2, -1)) -> float:
     """The height of pictures of this shape; very long ones are made smaller."""
-    return width * min(max(shape[-2] / shape[-1], 0.4), 2.5)
+    rows, columns = shown
+    return width * min(max(shape[rows] / shape[columns], 0.4), 2.5)
 
 
 @dataclass(frozen=True)
@@ -168,16 +190,19 @@ class Grid:
         return axes
 
     def show_units(
-        self, row: int, column: int, values: Units, pattern: Pattern, caption: str = "", **style: Any
+        self, row: int, column: int, values: AnyArray, pattern: Pattern, caption: str = "", **style: Any
     ) -> "Axes":
-        """Values of the units of a pattern, on k-space; padding is grey."""
-        padding = pattern.expand(pattern.padding())
-        return self.show(row, column, pattern.expand(values), caption, padding, **{"vmin": 0, **style})
+        """Values of the units of a pattern, on the undersampled plane of k-space; padding is grey."""
+        padding = kspace_plane(pattern.padding(), pattern)
+        return self.show(row, column, kspace_plane(values, pattern), caption, padding, **{"vmin": 0, **style})
 
     def show_mask(self, row: int, column: int, mask: Mask, extent: Sequence[tuple[int, int]]) -> None:
         """A mask, with the acceleration that it achieves."""
-        achieved = f"x{achieved_acceleration(mask, extent):.4g}"
-        self.show(row, column, mask, achieved, padding_of(mask.shape, extent), cmap=MASK, vmin=0, vmax=1)
+        achieved, pattern = (
+            f"x{achieved_acceleration(mask, extent):.4g}",
+            pattern_of(mask, Geometry(tuple(extent))),
+        )
+        self.show_units(row, column, pattern.restrict(mask), pattern, achieved, cmap=MASK, vmax=1)
 
     def name_column(self, column: int, text: str, span: int = 1) -> None:
         """A name above a column, or above several of them."""

@@ -25,7 +25,10 @@ from promask.figures.layout import (
     grey_window,
     height_for,
     hide_spines,
+    kspace_plane,
     picture,
+    plane,
+    plane_note,
     width_of,
 )
 from promask.learners import describe
@@ -151,14 +154,15 @@ def film(
     index = check_index(index, data)
     pattern = run.distribution.pattern
     results = [reconstruct_one(step.mask, data, index, recon, device=device) for step in steps]
-    target = results[0].target[0, 0]
+    images = [plane(result.image[0, 0], pattern.pictured) for result in results]
+    target = plane(results[0].target[0, 0], pattern.pictured)
     window = grey_window(target)
     width, notes = width_of(len(steps) + 1), trajectory_notes(run)
-    heights = [height_for(width, target.shape), height_for(width, pattern.shape)]
+    heights = [height_for(width, target.shape), height_for(width, pattern.shape, pattern.pictured)]
     grid = Grid.of([width] * (len(steps) + 1), heights, lines=[2, 2], notes=1 if notes else 0)
     for column, (step, result) in enumerate(zip(steps, results, strict=True)):
         grid.name_column(column, f"step {step.step}" if step.step else "start")
-        grid.show(0, column, result.image[0, 0], quality_caption(result), **window)
+        grid.show(0, column, images[column], quality_caption(result), **window)
         caption = f"{step.units} {unit_noun(pattern)}\nx{step.acceleration:.4g}"
         last = grid.show_units(1, column, step.probabilities, pattern, caption, cmap=PROBABILITY, vmax=1)
     grid.name_row(0, "reconstruction")
@@ -384,14 +388,14 @@ def overview(run: Run) -> "Figure":
     columns = len(maps) + 2
     figure = Figure(figsize=(4.4 * columns, 4), layout="constrained")
     grid = figure.subplots(1, columns)
-    padding = pattern.expand(pattern.padding())
+    padding = kspace_plane(pattern.padding(), pattern)
     for axes, (title, (values, colours, most)) in zip(grid, maps.items(), strict=False):
-        picture(axes, pattern.expand(values), title, padding, cmap=colours, vmin=0, vmax=most)
+        picture(axes, kspace_plane(values, pattern), title, padding, cmap=colours, vmin=0, vmax=most)
         figure.colorbar(axes.images[0], ax=axes)
     title = f"Mask: {distribution.budget} of {pattern.units} {unit_noun(pattern)}, x{run.acceleration:.4g}"
-    picture(grid[-2], run.mask, title, padding, cmap=MASK, vmin=0, vmax=1)
+    picture(grid[-2], plane(run.mask, pattern.pictured), title, padding, cmap=MASK, vmin=0, vmax=1)
     notes = ["probabilities are 0 or 1 only"] if decided else []
-    notes += ["the plane through the centre"] if run.mask.ndim > 2 else []
+    notes += [plane_note(pattern)] if run.mask.ndim > 2 else []
     notes += ["grey: padding, never acquired"] if padding.any() else []
     grid[-2].set_xlabel("\n".join(notes))
     learning_curves(grid[-1], run)

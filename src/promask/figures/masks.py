@@ -42,7 +42,7 @@ def probabilities(runs: Sequence[Run], examples: Mapping[str, Image] | None = No
     accelerations = sorted({run.config.acceleration for run in runs})
     columns = len(accelerations) + bool(examples)
     width = width_of(columns, PROBABILITY_BAR)
-    heights = [height_for(width, next(iter(row.values())).mask.shape) for row in rows.values()]
+    heights = [_height(width, next(iter(row.values()))) for row in rows.values()]
     grid = Grid.of([width] * columns, heights, lines=[0] * len(rows), right=PROBABILITY_BAR)
     for column, acceleration in enumerate(accelerations):
         grid.name_column(column, f"x{acceleration:g}")
@@ -53,11 +53,18 @@ def probabilities(runs: Sequence[Run], examples: Mapping[str, Image] | None = No
         for acceleration, run in row.items():
             pattern, column = run.distribution.pattern, accelerations.index(acceleration)
             last = grid.show_units(place, column, run.probabilities, pattern, cmap=PROBABILITY, vmax=1)
-        example = (examples or {}).get(next(iter(row.values())).record.data.source)
+        first = next(iter(row.values()))
+        example = (examples or {}).get(first.record.data.source)
         if example is not None:
-            grid.show(place, columns - 1, example[0], **grey_window(example[0]))
+            shown = plane(example[0], first.distribution.pattern.pictured)
+            grid.show(place, columns - 1, shown, **grey_window(shown))
     grid.bar_beside(last, "probability")
     return grid.figure
+
+
+def _height(width: float, run: Run) -> float:
+    pattern = run.distribution.pattern
+    return height_for(width, pattern.shape, pattern.pictured)
 
 
 def examples_of(runs: Sequence[Run], on_file: OnFile | None = None) -> dict[str, Image]:
@@ -150,7 +157,7 @@ def variance(
     beside = bool(found) and alike
     columns, right = len(runs) + beside, 0 if beside else BAR
     width = min(width_of(columns, right), WIDEST if found else PAGE)
-    height = max(height_for(width, run.mask.shape) for run in runs)
+    height = max(_height(width, run) for run in runs)
     of_image = max((height_for(width, each.mode.target.shape) for each in found), default=0)
     of_images = [] if not found else [2, 2, 0] if alike else [0, 2, 2, 0]
     rows = ([height] if any(several) else []) + [of_image] * len(of_images)

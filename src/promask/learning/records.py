@@ -100,6 +100,10 @@ class Quality:
     volumes: int | None = None
     data: Mapping[str, Any] | None = None
     """The images that were measured, as `DataRecord.summary` tells them."""
+    point_spread: Mapping[str, Any] | None = None
+    density: Mapping[str, Any] | None = None
+    noise: Mapping[str, Any] | None = None
+    """Of the learned mask, what physicists look at: the summaries of `promask.evaluation.physics` and `noise`."""
     psnr_spread: float | None = None
     """Standard deviation over several random masks; None for a single mask."""
     ssim_spread: float | None = None

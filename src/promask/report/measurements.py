@@ -1,7 +1,7 @@
 """The quality of a run's mask on images that it was not learned from, beside reference masks and given ones."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,9 +21,12 @@ from promask.evaluation.evaluate import (
     evaluate,
     mean_and_spread,
     measurable,
+    noise_of_middle,
     reconstruct_one,
 )
 from promask.evaluation.methods import Method, fit_mask
+from promask.evaluation.noise import REPLICAS, NoiseMap
+from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
 from promask.learning.records import METRICS, Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation
@@ -80,6 +83,8 @@ class RunMeasurements:
         masks: The first mask of each kind.
         examples: A few images with all masks.
         contours: Of one image, the labels and what the network finds, if there is a network.
+        physics: Of each mask, its point-spread function and its sampling density.
+        noise: Of each mask, the noise amplification of the middle image, where coils are combined.
     """
 
     evaluation: Evaluation
@@ -92,6 +97,8 @@ class RunMeasurements:
     masks: Mapping[str, Mask]
     examples: Sequence[ExampleImage]
     contours: "Figure | None" = None
+    physics: Mapping[str, MaskPhysics] = field(default_factory=dict)
+    noise: Mapping[str, NoiseMap] = field(default_factory=dict)
 
     def add_to(self, run: Run) -> Run:
         """The run with these measurements in its record, as run.json keeps them.
@@ -167,9 +174,30 @@ def measure_run(
         images = {name: reconstruct_one(mask, few, place, recon, device=device) for name, mask in first.items()}
         examples.append(ExampleImage(few.indices[place], subjects[few.indices[place]], title, images))
     contours = None if task is None else _contours(task, few, first, compared, recon, device)
+    free, geometry = run.distribution.pattern.free, data.geometry
+    physics = {
+        name: mask_physics(mask, pattern_of(mask, geometry, free), geometry.voxel) for name, mask in first.items()
+    }
+    noise = {
+        name: found
+        for name, mask in first.items()
+        if (found := noise_of_middle(mask, measured, recon, physics[name].density.acceleration, REPLICAS, device))
+    }
+    evaluation = replace(evaluation, physics=physics[LEARNED], noise=noise.get(LEARNED))
     relation = _relation(learned_from, part) if own else OTHER
     return RunMeasurements(
-        evaluation, data.name, relation, subjects, compared, len(few), draws, first, examples, contours
+        evaluation,
+        data.name,
+        relation,
+        subjects,
+        compared,
+        len(few),
+        draws,
+        first,
+        examples,
+        contours,
+        physics,
+        noise,
     )
 
 

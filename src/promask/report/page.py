@@ -8,7 +8,7 @@ import io
 import json
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -23,13 +23,18 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from promask.data.atomic import save_text
 from promask.evaluation.conventions import METRICS, Metric
+from promask.evaluation.noise import NoiseMap
+from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
 from promask.evaluation.tables import number_cell
-from promask.figures.layout import plane, save_figure, white
+from promask.export.mask_file import ExportedMask
+from promask.figures.layout import kspace_plane, plane, save_figure, white
 from promask.figures.learning import overview
+from promask.figures.physics import density_figure, noise_figure, point_spread_figure
 from promask.learners import describe
 from promask.learning.run import Run
 from promask.report import wording
 from promask.report.measurements import LEARNED, ExampleImage, RunMeasurements
+from promask.types import Geometry, Mask
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,22 +130,25 @@ COLUMNS: dict[str, Metric] = {**METRICS, "dice": Metric("Dice", ".4f", 1), "iou"
 def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, Any]:
     """What the script of the page draws, as plain values."""
     pattern = run.distribution.pattern
-    deviation = pattern.expand(run.variance.sqrt())
+    deviation = kspace_plane(run.variance.sqrt(), pattern)
     largest = float(deviation.max())
     spread = {**pack(_probability_levels(deviation / largest)), "largest": largest} if largest > 0 else None
     content: dict[str, Any] = {
         "palette": bytes(palette("viridis").tobytes()).hex(),
         "mask": _mask(run),
-        "probabilities": pack(_probability_levels(run.distribution.mean())),
+        "probabilities": pack(_probability_levels(kspace_plane(run.probabilities, pattern))),
         "spread": spread,
         "trajectory": _trajectory(run),
         "history": _history(run),
     }
     if measurements is None:
         return content | {"examples": [], "masks": {}, "compared": None, "slices": None}
-    masks = {name: mask_picture(crop_centre(plane(mask), WIDEST)) for name, mask in measurements.masks.items()}
+    masks = {
+        name: mask_picture(crop_centre(plane(mask, pattern.pictured), WIDEST))
+        for name, mask in measurements.masks.items()
+    }
     return content | {
-        "examples": _examples(measurements),
+        "examples": _examples(measurements, pattern.pictured),
         "masks": masks,
         "compared": _compared(measurements),
         "slices": _slices(measurements),
@@ -164,13 +172,14 @@ def _mask(run: Run) -> dict[str, Any]:
     """0: left out, 1: acquired, 2: padding."""
     pattern = run.distribution.pattern
     states = run.mask.to(torch.uint8).masked_fill(pattern.expand(pattern.padding()), 2)
-    shown = crop_centre(plane(states), WIDEST)
-    return {**pack(shown.numpy()), "centre": [n // 2 for n in shown.shape]}
+    shown = crop_centre(plane(states, pattern.pictured), WIDEST)
+    names = [pattern.directions[axis] for axis in pattern.pictured] if pattern.directions else ["ky", "kx"]
+    return {**pack(shown.numpy()), "centre": [n // 2 for n in shown.shape], "directions": names}
 
 
-def _probability_levels(values: Shaped[Tensor, "..."]) -> Any:
+def _probability_levels(values: Shaped[Tensor, "height width"]) -> Any:
     """Values from 0 to 1 as whole numbers of 16 bits."""
-    shown = crop_centre(plane(values), WIDEST).double()
+    shown = crop_centre(values, WIDEST).double()
     if shown.numel() > FINE:
         shown = (255 * shown).round() / 255
     return (65535 * shown).round().clamp(0, 65535).numpy().astype(np.uint16)
@@ -181,30 +190,30 @@ def _trajectory(run: Run) -> dict[str, Any] | None:
         return None
     steps, of_units = run.trajectory.steps, run.trajectory.probabilities
     pattern = run.distribution.pattern
-    size = math.prod(plane(pattern.expand(of_units[0])).shape)
+    size = kspace_plane(of_units[0], pattern).numel()
     count = min(len(steps), max(2, TRAJECTORY // size))
     places = sorted({round(place * (len(steps) - 1) / (count - 1)) for place in range(count)})
-    planes = [shrink(plane(pattern.expand(of_units[place])), TRAJECTORY // count) for place in places]
+    planes = [shrink(kspace_plane(of_units[place], pattern), TRAJECTORY // count) for place in places]
     values = (255 * torch.stack(planes)).round().clamp(0, 255).to(torch.uint8)
     return {**pack(values.numpy()), "steps": [steps[place] for place in places]}
 
 
-def _examples(measurements: RunMeasurements) -> list[dict[str, Any]]:
+def _examples(measurements: RunMeasurements, shown: tuple[int, int]) -> list[dict[str, Any]]:
     pictures = 1 + 2 * len(measurements.masks)
     first = next(iter(measurements.examples[0].images.values()))
-    size = math.prod(plane(first.target).shape)
+    size = plane(first.target, shown).numel()
     most = max(1, min(len(measurements.examples), PIXELS // (pictures * size)))
     several = len(set(measurements.subjects)) > 1
-    return [_example(each, PIXELS // (pictures * most), several) for each in measurements.examples[:most]]
+    return [_example(each, PIXELS // (pictures * most), several, shown) for each in measurements.examples[:most]]
 
 
-def _example(example: ExampleImage, pixels: int, several: bool) -> dict[str, Any]:
-    full = plane(next(iter(example.images.values())).target)
+def _example(example: ExampleImage, pixels: int, several: bool, shown: tuple[int, int]) -> dict[str, Any]:
+    full = plane(next(iter(example.images.values())).target, shown)
     brightest = white(full)
     named = f"image {example.index} of subject {example.subject}" if several else f"image {example.index}"
     masks = {}
     for name, result in example.images.items():
-        image = plane(result.image)
+        image = plane(result.image, shown)
         masks[name] = {
             "image": image_picture(shrink(image, pixels), brightest),
             "error": image_picture(shrink((image - full).abs(), pixels), brightest / ERROR_FACTOR, "magma"),
@@ -296,6 +305,7 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
     content = report_content(run, measurements)
     rows = len(content["slices"]["rows"]) if content["slices"] else 0
     contours = None if measurements is None else measurements.contours
+    physics, noise = _physics(run, measurements)
     return pages.get_template("report.html.j2").render(
         title=wording.title(run),
         lead=wording.lead(run),
@@ -309,6 +319,8 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
         members=run.config.members,
         classes=list(_classes(run)),
         contours=figure_picture(contours) if contours is not None else None,
+        physics=wording.physics_table(physics, noise),
+        physics_pictures=list(_physics_pictures(run, measurements)),
         python=wording.PYTHON,
         exports=wording.EXPORTS,
         command=wording.command(run),
@@ -316,6 +328,42 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
         configuration=json.dumps(run.config.to_dict(), indent=1),
         content=content,
     )
+
+
+def _physics(
+    run: Run, measurements: RunMeasurements | None
+) -> tuple[Mapping[str, MaskPhysics], Mapping[str, NoiseMap]]:
+    """What was measured of all masks; of the learned one alone, what needs no images."""
+    if measurements is not None and measurements.physics:
+        return measurements.physics, measurements.noise
+    voxel = run.record.data.read.voxel
+    return {LEARNED: mask_physics(run.mask, run.distribution.pattern, voxel)}, {}
+
+
+def _physics_pictures(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, str]]:
+    """The learned mask beside the best other one: density, point-spread function, and noise where it is known."""
+    shown, noise = [LEARNED], {}
+    masks: dict[str, Any] = {LEARNED: run}
+    if measurements is not None:
+        shown += [name for name, _ in wording.best_other(measurements.compared, "psnr")]
+        masks |= {name: _like(run, measurements.masks[name]) for name in shown[1:]}
+        noise = {name: measurements.noise[name] for name in shown if name in measurements.noise}
+    beside = " and ".join(shown)
+    yield {
+        "alt": f"Where {beside} sample k-space, and how densely",
+        "source": figure_picture(density_figure(masks)),
+    }
+    figure = point_spread_figure(masks, run.record.data.read.voxel)
+    yield {"alt": f"The point-spread functions of {beside}", "source": figure_picture(figure)}
+    if noise:
+        yield {"alt": f"The noise amplification of {beside}", "source": figure_picture(noise_figure(noise))}
+
+
+def _like(run: Run, mask: Mask) -> ExportedMask:
+    """A mask with the axes of a run."""
+    pattern = run.distribution.pattern
+    geometry = Geometry(pattern.extent, axes=pattern.directions, readout=pattern.readout)
+    return ExportedMask.of_pattern(mask, pattern_of(mask, geometry, pattern.free))
 
 
 @cache

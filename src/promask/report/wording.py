@@ -7,6 +7,9 @@ from typing import Any
 from promask.data.sources import short_source
 from promask.errors import count
 from promask.evaluation.conventions import unit_noun
+from promask.evaluation.noise import NoiseMap
+from promask.evaluation.physics import MaskPhysics
+from promask.figures.layout import plane_note
 from promask.learners import describe
 from promask.learning.config import names_segmentation
 from promask.learning.run import Run
@@ -81,7 +84,7 @@ def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, 
 def _lead_over(measurements: RunMeasurements) -> Iterator[dict[str, str]]:
     """What promask has over the best other mask, by the Dice if there is one, or by PSNR."""
     for metric in ("dice", "psnr"):
-        for best, difference in _best_other(measurements.compared, metric):
+        for best, difference in best_other(measurements.compared, metric):
             heading, digits, unit = METRICS[metric]
             yield {
                 "name": f"{heading} against {best}",
@@ -91,7 +94,7 @@ def _lead_over(measurements: RunMeasurements) -> Iterator[dict[str, str]]:
             return
 
 
-def _best_other(compared: Mapping[str, Mapping[str, Any]], metric: str) -> Iterator[tuple[str, float]]:
+def best_other(compared: Mapping[str, Mapping[str, Any]], metric: str) -> Iterator[tuple[str, float]]:
     """The best of the other masks, and what the learned one has over it; nothing where either is not known."""
     known = {name: row[metric] for name, row in compared.items() if row.get(metric) is not None}
     others = {name: value for name, value in known.items() if name != LEARNED}
@@ -115,7 +118,7 @@ def behind(run: Run) -> Behind | None:
     if compared is None or run.record.reference or _relation(run) == OTHER:
         return None
     metric = "dice" if names_segmentation(run.config.loss) else "ssim" if run.config.loss == "ssim" else "psnr"
-    for best, difference in _best_other(compared.to_json()["masks"], metric):
+    for best, difference in best_other(compared.to_json()["masks"], metric):
         if round(-difference, METRICS[metric][1]) > 0:
             return Behind(best, metric, -difference)
     return None
@@ -173,7 +176,7 @@ def about_reference(run: Run) -> str:
 def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[str, str | None]:
     """What stands beside the pictures and tables of the page; `rows` is how many images the table holds."""
     pattern, learner, reference = run.distribution.pattern, describe(run.config.learner), run.record.reference
-    plane = "The plane through the middle of k-space. " if len(pattern.shape) > 2 else ""
+    plane = f"The plane through the middle of k-space, {plane_note(pattern)}. " if len(pattern.shape) > 2 else ""
     padding = " Grey is padding, which is never acquired." if pattern.padding().any() else ""
     member = " of the first member" if run.config.members > 1 else ""
     replaced = ", before a reference mask took the place of the learned one" if reference else ""
@@ -197,6 +200,54 @@ def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[
         "about_trajectory": "The last picture shows the probabilities on the way, from the start to the end"
         f"{member}{replaced}.",
     }
+
+
+def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseMap]) -> dict[str, Any]:
+    """What physicists ask of masks: a row for each, and the names of the columns."""
+    first = next(iter(physics.values()))
+    unit = "pixels" if first.point_spread.width_mm is None else "mm"
+    directions = first.density.directions
+    plane = len(directions) > 1
+    headings = ["mask", "acceleration", *(["in the ellipse"] if plane else [])]
+    headings += [f"width {', '.join(name.removeprefix('k') for name in directions)} ({unit})"]
+    headings += ["side lobe", "energy outside", "ACS", "gap"]
+    headings += [f"per {name}" for name in directions] if plane else []
+    headings += ["noise", "95 %", "g"] if noise else []
+    rows = []
+    for name, of in physics.items():
+        spread, density = of.point_spread, of.density
+        cells = [name, f"x{density.acceleration:.4g}"]
+        cells += [f"x{density.acceleration_in_ellipse:.4g}"] if plane else []
+        widths = spread.width if spread.width_mm is None else spread.width_mm
+        cells += [" x ".join(f"{width:.3g}" for width in widths)]
+        cells += [f"{spread.side_lobe:.1%}", f"{spread.energy_outside:.0%}"]
+        cells += [" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap)]
+        cells += [f"{min(each)} to {max(each)}" for each in density.per_direction] if plane else []
+        if noise:
+            found = noise[name].summary()
+            of_noise = (found["amplification"]["mean"], found["amplification"]["percentile_95"])
+            cells += ["-" if each is None else f"{each:.3g}" for each in (*of_noise, found["g_factor"]["mean"])]
+        rows.append({"name": cells[0], "cells": cells[1:], "learned": name == LEARNED})
+    return {"headings": headings, "rows": rows, "about": _about_physics(noise)}
+
+
+def _about_physics(noise: Mapping[str, NoiseMap]) -> str:
+    """How to read the table."""
+    text = (
+        "Width: full width at half maximum of the point-spread function, the effective resolution. Side lobe: "
+        "relative to the peak, at whole pixels. Energy outside: of the main lobe, which ends at the first minima. "
+        "ACS: the largest central block that is sampled completely. Gap: the largest step from a sample to the "
+        "next one along each direction. Per ky or kz: the smallest and the largest number of samples."
+    )
+    if not noise:
+        return text
+    found = next(iter(noise.values()))
+    return (
+        f"{text} Noise: the standard deviation of a pixel over that of the fully sampled scan, the mean over the "
+        f"object and what 95 % of it are below, by {found.replicas} pseudo-replicas of {found.where} with "
+        f"{found.recon}. "
+        f"The g-factor is the mean over the root of the acceleration, below 1 where the reconstruction smooths."
+    )
 
 
 def how_compared(run: Run, images: int, draws: int) -> str:

@@ -187,6 +187,22 @@ class Pattern:
         return tuple(self.shape[axis] for axis in self.free)
 
     @property
+    def pictured(self) -> tuple[int, int]:
+        """The two axes that a picture of k-space shows, rows and columns: those that are undersampled.
+
+        They are counted from the end, and hold for arrays with leading axes, too. Lines come with another axis,
+        along which they do not change; of three axes, the last two are shown.
+
+        >>> Pattern((4, 6, 5), free=(0, 1)).pictured, Pattern((4, 6, 5), free=(2,), readout=1).pictured
+        ((-3, -2), (-3, -1))
+        """
+        others = sorted(
+            set(range(len(self.shape))) - set(self.free), key=lambda axis: (axis != self.readout, axis)
+        )
+        first, last = sorted((*others, *self.free)[-2:])
+        return first - len(self.shape), last - len(self.shape)
+
+    @property
     def units(self) -> int:
         """How many units there are to choose from, padding left out.
 

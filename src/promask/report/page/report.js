@@ -60,7 +60,8 @@
       const state = ["not acquired", "acquired", "padding"][mask[place]];
       const value = (probabilities[place] / 65535).toFixed(3);
       const deviation = spread ? ` ± ${(spread[place] / 65535 * content.spread.largest).toFixed(3)}` : "";
-      at("readout").textContent = `kx ${column - content.mask.centre[1]}, ky ${row - content.mask.centre[0]}: `
+      const [down, across] = content.mask.directions;
+      at("readout").textContent = `${across} ${column - content.mask.centre[1]}, ${down} ${row - content.mask.centre[0]}: `
         + `probability ${value}${deviation}, ${state}`;
     };
     const clamp = (value, size) => Math.min(size - 1, Math.max(0, value));

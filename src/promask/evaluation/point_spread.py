@@ -1,0 +1,141 @@
+"""The point-spread function of a mask: how wide it makes a point, and what it puts elsewhere.
+
+It is the Fourier transform of the mask over the undersampled axes, 1 at its peak. Along the other axes nothing is
+undersampled, and a point stays a point.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from promask.operators.fourier import space_axes, to_image
+from promask.sampling.pattern import Pattern
+from promask.types import UnitMask
+
+OVERSAMPLING = 32
+"""Points per pixel at which widths are looked for."""
+
+
+@dataclass(frozen=True)
+class PointSpread:
+    """What the point-spread function of a mask is, in numbers.
+
+    The main lobe is the box around the peak that ends, along each undersampled axis, at the first minimum of the
+    magnitude. Side lobes and energies are those at whole pixels, where a fully sampled scan has neither.
+
+    Args:
+        directions: The undersampled axes, such as ("ky", "kz").
+        width: The full width at half maximum of the magnitude along each of them, in pixels.
+        widening: The same relative to a scan of all that can be acquired, which has 1.207 pixels without padding.
+        width_mm: The width in mm; None if the size of voxels is not known.
+        main_lobe: From the peak to the first minimum along each axis, in pixels.
+        side_lobe: The largest magnitude outside of the main lobe, relative to the peak.
+        energy_outside: The share of the energy that lies outside of the main lobe.
+    """
+
+    directions: tuple[str, ...]
+    width: tuple[float, ...]
+    widening: tuple[float, ...]
+    width_mm: tuple[float, ...] | None
+    main_lobe: tuple[float, ...]
+    side_lobe: float
+    energy_outside: float
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values, as commands print them with `--json`."""
+        return {name: list(each) if isinstance(each, tuple) else each for name, each in asdict(self).items()}
+
+
+def point_spread(units: UnitMask, pattern: Pattern, voxel: Sequence[float] = ()) -> PointSpread:
+    """Measure the point-spread function of a mask.
+
+    >>> found = point_spread(torch.ones(64, dtype=torch.bool), Pattern((4, 64), free=(1,)))
+    >>> [round(width, 3) for width in found.width], round(found.side_lobe, 6)
+    ([1.207], 0.0)
+
+    Args:
+        units: What is acquired, (*unit_shape), centred.
+        pattern: The undersampled axes.
+        voxel: The size of a voxel in mm along each axis of k-space; empty if it is not known.
+
+    Returns:
+        Widths, the main lobe, and what lies outside of it.
+    """
+    magnitudes = spread_function(units).abs()
+    profiles = [spread_profile(units, position) for position in range(len(pattern.free))]
+    complete = [spread_profile(~pattern.padding(), position) for position in range(len(pattern.free))]
+    widths = [half_maximum_width(profile) for profile in profiles]
+    first_minima = [_first_minimum(profile) for profile in profiles]
+    outside = torch.zeros(units.shape, dtype=torch.bool)
+    for position, (n, end) in enumerate(zip(units.shape, first_minima, strict=True)):
+        beyond = (torch.arange(n) - n // 2).abs() >= end - 0.5 / OVERSAMPLING
+        outside |= beyond.reshape([-1 if place == position else 1 for place in range(units.ndim)])
+    energies = magnitudes.square()
+    return PointSpread(
+        direction_names(pattern),
+        tuple(widths),
+        tuple(width / half_maximum_width(full) for width, full in zip(widths, complete, strict=True)),
+        tuple(width * voxel[axis] for width, axis in zip(widths, pattern.free, strict=True)) if voxel else None,
+        tuple(first_minima),
+        float(magnitudes[outside].max()) if outside.any() else 0.0,
+        float(energies[outside].sum() / energies.sum()),
+    )
+
+
+def spread_function(units: Shaped[Tensor, "*units"]) -> Shaped[Tensor, "*units"]:
+    """The point-spread function at whole pixels.
+
+    Args:
+        units: What is acquired, (*unit_shape), centred.
+
+    Returns:
+        Complex, (*unit_shape), with the peak of 1 at n // 2.
+    """
+    values = to_image(units.to(torch.complex128), space_axes(units.ndim))
+    return values * (math.sqrt(units.numel()) / float(units.sum()))
+
+
+def spread_profile(units: UnitMask, position: int) -> Float[Tensor, " points"]:
+    """The magnitude of the point-spread function along one axis, through the peak.
+
+    Args:
+        units: What is acquired, (*unit_shape), centred.
+        position: The number of the axis of the units.
+
+    Returns:
+        From the peak to half the field of view, `OVERSAMPLING` points per pixel. The other half is the same.
+    """
+    # Along an axis through the origin, all samples of one k have the same phase.
+    others = [place for place in range(units.ndim) if place != position]
+    counts = units.double().sum(others) if others else units.double()
+    n = len(counts)
+    magnitudes = torch.fft.rfft(counts, n * OVERSAMPLING).abs() / counts.sum()
+    return magnitudes[: n * OVERSAMPLING // 2 + 1]
+
+
+def half_maximum_width(profile: Float[Tensor, " points"]) -> float:
+    """The full width at half maximum of a `spread_profile`, in pixels; the field of view if it has none."""
+    values = profile.numpy()
+    below = np.flatnonzero(values < 0.5)
+    if not len(below):
+        return 2 * (len(values) - 1) / OVERSAMPLING
+    end = int(below[0])
+    crossing = end - (0.5 - values[end]) / (values[end - 1] - values[end])
+    return float(2 * crossing / OVERSAMPLING)
+
+
+def direction_names(pattern: Pattern) -> tuple[str, ...]:
+    """The names of the undersampled axes, such as ("ky", "kz"), or their numbers."""
+    return tuple(pattern.directions[axis] if pattern.directions else f"axis {axis}" for axis in pattern.free)
+
+
+def _first_minimum(profile: Float[Tensor, " points"]) -> float:
+    """Where the magnitude rises for the first time, in pixels from the peak; beyond the end if it never does."""
+    rising = np.flatnonzero(np.diff(profile.numpy()) > 1e-9)
+    return float(rising[0] if len(rising) else len(profile)) / OVERSAMPLING

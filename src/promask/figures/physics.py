@@ -1,0 +1,263 @@
+"""What physicists look at: point-spread functions, noise amplification and sampling density; masks are columns."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from promask.errors import InputError
+from promask.evaluation.density import sampling_density
+from promask.evaluation.noise import NoiseMap
+from promask.evaluation.point_spread import (
+    OVERSAMPLING,
+    direction_names,
+    point_spread,
+    spread_function,
+    spread_profile,
+)
+from promask.export.files import load_mask
+from promask.export.mask_file import ExportedMask
+from promask.figures.layout import (
+    MASK,
+    NAME,
+    PAGE,
+    SPREAD,
+    TEXT,
+    Grid,
+    add_colour_bar,
+    height_for,
+    hide_spines,
+    kspace_plane,
+    picture,
+    plane,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from promask.sampling.pattern import Pattern
+
+REPLICAS = 64
+"""Pseudo-replicas of a noise map unless another number is asked for."""
+FLOOR = -60
+"""Decibels, below which a point-spread function is black."""
+REACH = 8
+"""Pixels from the peak that profiles show, at least."""
+OUTLINE, ELLIPSE, FULL = "tab:red", "tab:cyan", "0.6"
+"""The colours of the calibration region, of the ellipse within the ends of the axes, and of a complete scan."""
+WIDEST = 2.6
+"""Of a column, in inches."""
+BAR = 0.7
+"""Room for the colour bar."""
+
+
+def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -> "Figure":
+    """The magnitude of the point-spread function on the undersampled plane, and its profile along each direction.
+
+    Args:
+        masks: By the names written above them: runs, exported masks, or centred arrays (*space) of 0 and 1.
+        voxel: The size of a voxel in mm along each axis, for widths in mm; empty if it is not known.
+
+    Returns:
+        A matplotlib figure.
+    """
+    shown = _exported(masks)
+    directions = max(len(each.free) for each in shown.values())
+    figure, grid = _columns(shown, [1.0] + [0.62] * directions)
+    for column, (name, mask) in enumerate(shown.items()):
+        pattern, units = mask.pattern, mask.pattern.restrict(mask.mask)
+        found = point_spread(units, pattern, voxel)
+        if len(pattern.free) > 1:
+            decibels = 20 * torch.log10(spread_function(units).abs().clamp_min(10 ** (FLOOR / 20)))
+            axes = grid[0][column]
+            picture(axes, kspace_plane(decibels, pattern), cmap=SPREAD, vmin=FLOOR, vmax=0)
+            down, across = (each.removeprefix("k") for each in _pictured_names(pattern))
+            axes.set_ylabel(down, fontsize=TEXT)
+            axes.set_xlabel(across, fontsize=TEXT)
+            if column == len(shown) - 1:
+                add_colour_bar(axes, axes.inset_axes((1.04, 0, 0.05, 1)), "dB", TEXT, TEXT)
+        else:
+            _lines(grid[0][column], mask)
+        note = f"side lobe {100 * found.side_lobe:.3g} %, {100 * found.energy_outside:.3g} % outside"
+        grid[0][column].set_xlabel(f"{grid[0][column].get_xlabel()}\n{note}", fontsize=TEXT)
+        grid[0][column].set_title(name, fontsize=NAME, fontweight="bold", parse_math=False)
+        for position in range(directions):
+            axes = grid[1 + position][column]
+            if position >= len(pattern.free):
+                axes.set_axis_off()
+                continue
+            _profile(axes, units, pattern, position)
+            width = f"{found.width[position]:.3g} pixels"
+            width += "" if found.width_mm is None else f", {found.width_mm[position]:.3g} mm"
+            axes.set_title(f"{found.directions[position].removeprefix('k')}: width {width}", fontsize=TEXT)
+    return figure
+
+
+def density_figure(masks: Mapping[str, Any]) -> "Figure":
+    """The mask on its undersampled plane, the samples of each k beside it, and the density against the distance.
+
+    The region that is sampled completely is outlined, and so is the ellipse within the ends of the axes.
+
+    Args:
+        masks: By the names written above them: runs, exported masks, or centred arrays (*space) of 0 and 1.
+
+    Returns:
+        A matplotlib figure.
+    """
+    shown = _exported(masks)
+    figure, grid = _columns(shown, [1.15, 0.75])
+    for column, (name, mask) in enumerate(shown.items()):
+        pattern, units = mask.pattern, mask.pattern.restrict(mask.mask)
+        found = sampling_density(units, pattern)
+        _mask(grid[0][column], mask, found.calibration)
+        if len(pattern.free) == 2:
+            _marginals(grid[0][column], found.per_direction, found.directions)
+        block = " x ".join(map(str, found.calibration))
+        within = f", x{found.acceleration_in_ellipse:.4g} within the ellipse" if len(pattern.free) > 1 else ""
+        note = f"x{found.acceleration:.4g}{within}\nACS {block}"
+        grid[0][column].set_xlabel(f"{grid[0][column].get_xlabel()}\n{note}", fontsize=TEXT)
+        grid[0][column].set_title(name, fontsize=NAME, fontweight="bold", parse_math=False)
+        axes = grid[1][column]
+        axes.step(found.radius, found.share, where="mid", color="black", linewidth=1)
+        if len(pattern.free) > 1:
+            axes.axvline(1, color=ELLIPSE, linewidth=0.8, linestyle="--")
+        of = f"|{found.directions[0]}|" if len(pattern.free) == 1 else "distance from the centre"
+        axes.set_xlabel(f"{of}, relative to the end of the axis", fontsize=TEXT)
+        axes.set_ylabel("share acquired" if column == 0 else "", fontsize=TEXT)
+        axes.set(xlim=(0, None), ylim=(0, 1.05))
+        _plain(axes)
+    return figure
+
+
+def noise_figure(maps: Mapping[str, NoiseMap]) -> "Figure":
+    """The noise amplification of every pixel of the object, on one scale.
+
+    Args:
+        maps: By the names that are written above them, as `evaluate(..., noise_replicas=16).noise` gives them.
+
+    Returns:
+        A matplotlib figure.
+    """
+    if not maps:
+        raise InputError("There is no noise to show: it needs coils, and a reconstruction that combines them.")
+    values = {name: plane(found.amplification) for name, found in maps.items()}
+    known = torch.cat([each[~each.isnan()] for each in values.values()])
+    highest = float(np.quantile(known.numpy(), 0.995)) if len(known) else 1.0
+    width = min(width_of(len(maps), BAR), WIDEST)
+    height = max(height_for(width, each.shape) for each in values.values())
+    lines = 5 if any(found.sense for found in maps.values()) else 4
+    grid = Grid.of([width] * len(maps), [height], [lines], right=BAR)
+    for column, (name, found) in enumerate(maps.items()):
+        grid.name_column(column, name)
+        of = found.summary()
+        amplified, g = of["amplification"], of["g_factor"]
+        how = f"{found.replicas} replicas" if found.replicas else "exact"
+        caption = (
+            f"mean {amplified['mean']:.3g}, median {amplified['median']:.3g}\n"
+            f"95 % {amplified['percentile_95']:.3g}, max {amplified['maximum']:.3g}\n"
+            f"g: mean {g['mean']:.3g}, max {g['maximum']:.3g}\n{found.recon}, {how}"
+        )
+        if found.sense is not None:
+            unfolded = found.sense.summary()["g_factor"]
+            caption += f"\nSENSE g: mean {unfolded['mean']:.3g}, max {unfolded['maximum']:.3g}"
+        outside = values[name].isnan()
+        last = grid.show(0, column, values[name], caption, outside, cmap=SPREAD, vmin=0, vmax=highest)
+    grid.bar_beside(last, "noise amplification")
+    return grid.figure
+
+
+def _exported(masks: Mapping[str, Any]) -> dict[str, ExportedMask]:
+    if not masks:
+        raise InputError("There is no mask to show: name a run or a mask file.")
+    return {name: load_mask(mask)[0] for name, mask in masks.items()}
+
+
+def _columns(masks: Mapping[str, ExportedMask], rows: Sequence[float]) -> "tuple[Figure, list[list[Axes]]]":
+    """A figure with a column for each mask; rows have these heights, relative to a column's width."""
+    from matplotlib.figure import Figure
+
+    width = min(PAGE / len(masks), WIDEST + 0.4)
+    figure = Figure(figsize=(width * len(masks), width * sum(rows) + 0.5), layout="constrained")
+    grid = figure.subplots(len(rows), len(masks), squeeze=False, gridspec_kw={"height_ratios": rows})
+    return figure, [list(row) for row in grid]
+
+
+def _pictured_names(pattern: "Pattern") -> tuple[str, str]:
+    down, across = (
+        pattern.directions[axis] if pattern.directions else f"axis {axis % len(pattern.shape)}"
+        for axis in pattern.pictured
+    )
+    return down, across
+
+
+def _lines(axes: "Axes", mask: ExportedMask) -> None:
+    """A mask as a picture, its directions named."""
+    pattern = mask.pattern
+    units = pattern.restrict(mask.mask).float()
+    padding = kspace_plane(pattern.padding(), pattern)
+    picture(axes, kspace_plane(units, pattern), padding=padding, cmap=MASK, vmin=0, vmax=1)
+    down, across = _pictured_names(pattern)
+    axes.set_ylabel(down, fontsize=TEXT)
+    axes.set_xlabel(across, fontsize=TEXT)
+
+
+def _mask(axes: "Axes", mask: ExportedMask, calibration: Sequence[int]) -> None:
+    """The same with its calibration region and, where two directions are undersampled, the ellipse."""
+    from matplotlib.patches import Ellipse, Rectangle
+
+    _lines(axes, mask)
+    pattern = mask.pattern
+    shape = [pattern.shape[axis] for axis in pattern.pictured]
+    sizes = dict(zip(pattern.free, calibration, strict=True))
+    block = [sizes.get(axis % len(pattern.shape), n) for axis, n in zip(pattern.pictured, shape, strict=True)]
+    if all(calibration):
+        top, left = (n // 2 - width // 2 - 0.5 for n, width in zip(shape, block, strict=True))
+        style: dict[str, Any] = {"fill": False, "edgecolor": OUTLINE, "linewidth": 1}
+        axes.add_patch(Rectangle((left, top), block[1], block[0], **style))
+    if len(pattern.free) == 2:
+        rows, columns = shape
+        style = {"fill": False, "edgecolor": ELLIPSE, "linewidth": 0.8, "linestyle": "--"}
+        axes.add_patch(Ellipse((columns // 2, rows // 2), 2 * (columns // 2), 2 * (rows // 2), **style))
+
+
+def _marginals(axes: "Axes", counts: Sequence[Sequence[int]], names: Sequence[str]) -> None:
+    """The samples of each k of both directions, beside the mask."""
+    rows, columns = (np.array(each) for each in counts)
+    above, beside = axes.inset_axes((0, 1.02, 1, 0.16)), axes.inset_axes((1.02, 0, 0.16, 1))
+    above.fill_between(np.arange(len(columns)), columns, step="mid", color="0.5", linewidth=0)
+    beside.fill_betweenx(np.arange(len(rows)), rows, step="mid", color="0.5", linewidth=0)
+    above.set(xlim=(-0.5, len(columns) - 0.5), ylim=(0, None), xticks=[])
+    beside.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, None), yticks=[])
+    above.set_ylabel(f"per {names[1]}", fontsize=TEXT - 1)
+    beside.set_title(f"per {names[0]}", fontsize=TEXT - 1)
+    for each in (above, beside):
+        _plain(each)
+        each.tick_params(labelsize=TEXT - 2)
+        each.locator_params(nbins=2, axis="y" if each is above else "x")
+
+
+def _profile(axes: "Axes", units: torch.Tensor, pattern: "Pattern", position: int) -> None:
+    """The magnitude along one direction through the peak, beside that of a complete scan."""
+    styles: list[tuple[torch.Tensor, dict[str, Any]]] = [
+        (~pattern.padding(), {"color": FULL, "linestyle": "--", "label": "complete scan"}),
+        (units, {"color": "black", "label": "mask"}),
+    ]
+    for of, style in styles:
+        half = spread_profile(of, position).numpy()
+        both = np.concatenate([half[:0:-1], half])
+        pixels = (np.arange(len(both)) - len(half) + 1) / OVERSAMPLING
+        axes.plot(pixels, both, linewidth=0.9, **style)
+    axes.axhline(0.5, color=OUTLINE, linewidth=0.6, linestyle=":")
+    axes.set(xlim=(-REACH, REACH), ylim=(0, 1.02))
+    name = direction_names(pattern)[position].removeprefix("k")
+    axes.set_xlabel(f"{name} (pixels)", fontsize=TEXT)
+    axes.legend(fontsize=TEXT - 1, frameon=False, loc="upper right", handlelength=1.2)
+    _plain(axes)
+
+
+def _plain(axes: "Axes") -> None:
+    axes.tick_params(labelsize=TEXT, length=2)
+    hide_spines(axes)
