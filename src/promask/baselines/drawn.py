@@ -72,7 +72,7 @@ def poisson(problem: BaselineProblem) -> UnitMask:
     pattern, budget, generator = problem.pattern, problem.budget, problem.generator()
     width = max(1, round(CENTRE_SHARE * min(pattern.unit_shape)))
     kept = problem.block(default=min(width, math.isqrt(budget)))
-    distance, allowed = pattern.distance().sqrt(), ~pattern.padding()
+    distance, allowed = pattern.distance().sqrt(), ~pattern.never()
     seed = int(torch.randint(2**31, (), generator=generator))
 
     low, high, found = 0.0, float(max(pattern.unit_shape)), kept

@@ -36,7 +36,7 @@ def equispaced(problem: BaselineProblem) -> UnitMask:
     """
     pattern, budget = problem.pattern, problem.budget
     mask = problem.block(default=min(budget, round(CENTRE_SHARE * pattern.units)))
-    others = (~mask & ~pattern.padding()).nonzero().flatten()
+    others = (~mask & ~pattern.never()).nonzero().flatten()
     remaining = budget - int(mask.sum())
     if remaining:
         spacing = len(others) / remaining
@@ -53,7 +53,7 @@ def equispaced_paper(problem: BaselineProblem) -> UnitMask:
     """
     pattern = problem.pattern
     mask = pattern.centre(round(CENTRE_SHARE * pattern.units) if problem.centre is None else problem.centre)
-    lines = (~pattern.padding()).nonzero().flatten()
+    lines = (~pattern.never()).nonzero().flatten()
     start = torch.rand((), generator=problem.generator(), dtype=torch.float64)
     positions = ((start + torch.arange(problem.budget + 1)) * problem.acceleration).long()
     mask[lines[positions[positions < len(lines)]]] = True
@@ -66,7 +66,7 @@ def radial(problem: BaselineProblem) -> UnitMask:
     As few as reach the budget: one spoke fewer would not. Angles are those of an ellipse that fits k-space.
     """
     turn = math.pi * float(torch.rand((), generator=problem.generator(), dtype=torch.float64))
-    kept, allowed = problem.block(), ~problem.pattern.padding()
+    kept, allowed = problem.block(), ~problem.pattern.never()
 
     def reached(count: int) -> UnitMask:
         return (spokes(problem.pattern.unit_shape, count, turn) | kept) & allowed

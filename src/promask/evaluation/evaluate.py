@@ -75,6 +75,8 @@ class Evaluation:
         segmented: Dice and IoU of each image, if there is a network.
         recon: The name of the reconstruction.
         network: The file of the network, or another name for it; None without a network.
+        acceleration_within: The acceleration within the shutter and what partial Fourier acquires, of a run that
+            has such limits.
     """
 
     psnr: list[float]
@@ -87,6 +89,7 @@ class Evaluation:
     segmented: SegmentationScores | None = None
     recon: str = ZeroFilled.name
     network: str | None = None
+    acceleration_within: float | None = None
 
     @property
     def images(self) -> int:
@@ -115,9 +118,10 @@ class Evaluation:
         count = len(self.psnr)
         means = {name: _finite(sum(getattr(self, name)) / count) for name in ("psnr", "ssim", "nmse")}
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
+        within = {"acceleration_within": self.acceleration_within} if self.acceleration_within is not None else {}
         volumes = {"volumes": count} if self.of == "volume" else {}
         segmented = self.segmented.summary() if self.segmented else {}
-        return {**means, **segmented, **about, **volumes, "data": self.data.summary()}
+        return {**means, **segmented, **about, **within, **volumes, "data": self.data.summary()}
 
 
 def mean_and_spread(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> dict[str, Any]:
@@ -221,6 +225,7 @@ def evaluate(
         segmented=None if task is None else _segmentation_scores(task, chosen, values, recon, device),
         recon=recon.name,
         network=None if network is None else str(network) if isinstance(network, str | Path) else "the network",
+        acceleration_within=mask.acceleration_within if isinstance(mask, Run) else None,
     )
 
 

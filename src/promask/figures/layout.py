@@ -171,7 +171,7 @@ class Grid:
         self, row: int, column: int, values: Units, pattern: Pattern, caption: str = "", **style: Any
     ) -> "Axes":
         """Values of the units of a pattern, on k-space; padding is grey."""
-        padding = pattern.expand(pattern.padding())
+        padding = pattern.expand(pattern.never())
         return self.show(row, column, pattern.expand(values), caption, padding, **{"vmin": 0, **style})
 
     def show_mask(self, row: int, column: int, mask: Mask, extent: Sequence[tuple[int, int]]) -> None:

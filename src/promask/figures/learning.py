@@ -194,7 +194,7 @@ def histograms(run: Run) -> "Figure":
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(1, len(steps), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (title, step) in zip(grid, steps, strict=True):
-        theta = step.probabilities[~step.pattern.padding()].double().numpy()
+        theta = step.probabilities[~step.pattern.never()].double().numpy()
         axes.hist(theta, bins=BINS, range=(0, 1), log=True, color="0.35", edgecolor="white", linewidth=0.3)
         undecided = np.mean((theta > DECIDED) & (theta < 1 - DECIDED))
         axes.set_title(f"{title}\n{100 * undecided:.3g} % undecided", fontsize=NAME)
@@ -384,7 +384,7 @@ def overview(run: Run) -> "Figure":
     columns = len(maps) + 2
     figure = Figure(figsize=(4.4 * columns, 4), layout="constrained")
     grid = figure.subplots(1, columns)
-    padding = pattern.expand(pattern.padding())
+    padding = pattern.expand(pattern.never())
     for axes, (title, (values, colours, most)) in zip(grid, maps.items(), strict=False):
         picture(axes, pattern.expand(values), title, padding, cmap=colours, vmin=0, vmax=most)
         figure.colorbar(axes.images[0], ax=axes)

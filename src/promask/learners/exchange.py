@@ -128,6 +128,7 @@ class ExchangeEvidence:
             always, never = self.problem.always.flatten(), self.problem.never.flatten()
             wanted = theta.flatten().masked_fill(self.fixed, 2).masked_fill(always, 3).masked_fill(never, -1)
             self.members[wanted.topk(self.problem.budget).indices] = True
+            self._keep_limits(wanted)
         self.step = step
         self.queue = torch.zeros(0, dtype=torch.int64, device=theta.device)
         self.seen.zero_()
@@ -176,7 +177,14 @@ class ExchangeEvidence:
         better = coming.values > leaving.values
         self.members[leaving.indices[better]] = False
         self.members[coming.indices[better]] = True
+        self._keep_limits(worth)
         return self.members.to(worth.dtype).reshape(self.problem.energy.shape)
+
+    def _keep_limits(self, worth: Units) -> None:
+        """Change as few members as the limits of the pattern demand, if any."""
+        about = (self.members, self.members & self.fixed, worth)
+        wished, kept, by = (each.reshape(self.problem.energy.shape) for each in about)
+        self.members = self.problem.nearest(wished, kept, by).flatten()
 
     def state(self) -> Mapping[str, torch.Tensor]:
         """The mask, and what is known of its units."""

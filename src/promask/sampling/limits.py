@@ -64,6 +64,11 @@ class Limits:
         """Whether there are places that are never acquired."""
         return self.shutter is not None or bool(self.partial_fourier)
 
+    @property
+    def name_within(self) -> str:
+        """What they leave, in words."""
+        return "acquired part" if self.partial_fourier else self.shutter or "covered part"
+
     def check(self, shape: Sequence[int], extent: Extent) -> None:
         """Refuse limits that no mask on a grid of units could keep.
 
