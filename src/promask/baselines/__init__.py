@@ -123,8 +123,8 @@ def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:
         pattern: That of the mask to compare with.
 
     Returns:
-        The same pattern if the baseline can have it, or lines along the last of two undersampled directions, without
-        the limits of the other one, or None.
+        The same pattern if the baseline can have it, or lines along the last of two undersampled directions,
+        without the limits of the other one, or None.
     """
     possible, count = find_baseline(name).free, len(pattern.free)
     if count in possible:

@@ -121,11 +121,11 @@ def option(
         text: What it is for.
         default: What the help shows as its default, where that is found elsewhere, such as in a preset.
         values: What a shell completes: names, or a function from the beginning of a word to values.
-        name: The option, where it is not the name of the argument.
+        name: The option, where it is not the name of the argument; several spellings have spaces between them.
         more: Whatever else `typer.Option` takes.
     """
     complete = values if callable(values) or values is None else complete_from(values)
-    names = () if name is None else (name,)
+    names = () if name is None else tuple(name.split())
     return typer.Option(*names, metavar=metavar, help=text, show_default=default, autocompletion=complete, **more)
 
 
@@ -142,6 +142,18 @@ def parse_axes(text: str | None) -> tuple[int | str, ...] | None:
     if not all(re.fullmatch(r"-?\d+|k?[xyz]", word) for word in words):
         raise InputError(f"The axes must be numbers or directions such as 1, 0,2 or ky, but are {text!r}.")
     return tuple(word if word[-1] in "xyz" else int(word) for word in words)
+
+
+def parse_directions(words: list[str] | None) -> dict[str, str]:
+    """Numbers by direction, of `--partial-fourier ky=6/8 kz=7/8` or `--largest-gap ky=4`.
+
+    >>> parse_directions(["ky=6/8", "1=7/8"])
+    {'ky': '6/8', '1': '7/8'}
+    """
+    pairs = [word.split("=") for word in words or ()]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InputError(f"Give a number for each direction, such as ky=6/8, and not {' '.join(words or ())!r}.")
+    return dict(pairs)
 
 
 def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
@@ -162,6 +174,8 @@ DATA_HELP = (
 )
 ACCELERATION_HELP = "Acceleration factor, at least 1"
 CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in the number of samples."
+ACS_SHAPES = ("block", "ellipse")
+SHUTTERS = ("ellipse",)
 SEED_HELP = "The same seed gives the same"
 RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}."
 FORMAT_HELP = f"File format: {', '.join(FORMATS)}."
@@ -175,6 +189,33 @@ Axis = Annotated[
     option(
         "AXES", "Undersampled directions, such as ky, 0 or 0,2.", "phase encoding, or last", callback=parse_axes
     ),
+]
+Shutter = Annotated[
+    str | None, option("ellipse", "Never acquire the corners of k-space outside an ellipse.", "none", SHUTTERS)
+]
+AcsShape = Annotated[
+    str | None, option("block|ellipse", "Shape of the calibration region (ACS).", "block", ACS_SHAPES)
+]
+PartialFourier = Annotated[
+    list[str] | None,
+    option(
+        "ky=6/8",
+        "Share of directions that is acquired, from the positive end.",
+        "all",
+        callback=parse_directions,
+    ),
+]
+LargestGap = Annotated[
+    list[str] | None,
+    option(
+        "ky=4",
+        "Largest distance of neighbouring samples along a direction.",
+        "any",
+        callback=parse_directions,
+    ),
+]
+EqualPer = Annotated[
+    str | None, option("kz", "The same number of samples for every kz (or ky), as for segmented scans.", "none")
 ]
 AllowReadout = Annotated[bool, flag("--allow-readout", "Allow a pattern that undersamples the readout.")]
 Part = Annotated[
@@ -246,7 +287,7 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that were used: one that was not is None, False or an empty list."""
 
     def was_used(value: Any) -> bool:
-        return not (value is None or value is False or (isinstance(value, list | tuple) and not value))
+        return not (value is None or value is False or (isinstance(value, list | tuple | dict) and not value))
 
     return {name: value for name, value in values.items() if was_used(value)}
 
@@ -295,6 +336,8 @@ MULTIPLE: Mapping[tuple[str, str], str] = {
     ("", "--size"): r"\d+",
     ("", "--shape"): r"\d+",
     ("", "--select"): r"[^-].*",
+    ("", "--partial-fourier"): r"\w+=[\d./]+",
+    ("", "--largest-gap"): r"\w+=\d+",
     ("report", "--data"): r"[^-].*",
     ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",

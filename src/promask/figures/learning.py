@@ -32,6 +32,7 @@ from promask.learners import describe
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import MaskDistribution
+from promask.sampling.feasible import without_coupling
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet, Units
 
@@ -60,8 +61,8 @@ class TrajectoryStep:
 
     @property
     def mask(self) -> Mask:
-        """The most probable mask of so many units."""
-        return self.pattern.expand(self.pattern.largest(self.probabilities, self.units))
+        """The most probable mask of so many units; on the way, neither gaps nor equal numbers are kept."""
+        return self.pattern.expand(without_coupling(self.pattern).largest(self.probabilities, self.units))
 
     @property
     def acceleration(self) -> float:

@@ -166,7 +166,7 @@ class Config(Reading):
     exploitation: float = 0.1
     """The share of the steps after it has reached its target."""
     centre: int = 0
-    """The width of the calibration region (ACS) in the centre of k-space, which is always acquired, and counted."""
+    """The width of the calibration region (ACS) in the centre of k-space: always acquired, and counted."""
     shutter: str | None = None
     """`ellipse`: the corners of k-space are never acquired."""
     acs_shape: str = "block"

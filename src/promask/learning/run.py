@@ -106,7 +106,7 @@ class Run:
 
     @property
     def acceleration_within(self) -> float | None:
-        """The same within the shutter and what partial Fourier acquires; None where neither leaves anything out."""
+        """The same within the shutter and what partial Fourier acquires; None without either."""
         pattern = self.distribution.pattern
         return pattern.acquirable / self.distribution.budget if pattern.limits.leave_out else None
 

@@ -130,7 +130,7 @@ class MaskDistribution:
         return self.pattern.expand(torch.stack(masks))
 
     def sample_exact(self, count: int, seed: int) -> Masks:
-        """Draw random masks, given that each acquires exactly `budget` units, as many for each kz if they are equal.
+        """Draw random masks, given that each acquires exactly `budget` units, and equal numbers where asked for.
 
         With a largest gap, a mask that was drawn is brought to the nearest one that keeps it.
 

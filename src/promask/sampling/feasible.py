@@ -5,9 +5,10 @@ are one group.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from promask.errors import InputError
@@ -36,18 +37,18 @@ def group_of(pattern: "Pattern") -> torch.Tensor:
 
 
 def rows_of(pattern: "Pattern", always: UnitMask) -> GapRows:
-    """The rows along the direction of the largest gap; those in no group hold nothing, and are put into the first."""
+    """The rows along the direction of the largest gap; those in no group hold nothing."""
     ((position, gap),) = pattern.limits.largest_gap
     group = _rows(group_of(pattern), position)[:, 0].clip(0)
     return GapRows(gap, _rows(~pattern.never(), position), _rows(always, position), group)
 
 
-def _rows(units: torch.Tensor, position: int) -> np.ndarray:  # type: ignore[type-arg]
+def _rows(units: torch.Tensor, position: int) -> npt.NDArray[Any]:
     along = units.movedim(position, -1)
     return np.ascontiguousarray(along.reshape(-1, along.shape[-1]).numpy())
 
 
-def _from_rows(rows: np.ndarray, pattern: "Pattern") -> torch.Tensor:  # type: ignore[type-arg]
+def _from_rows(rows: npt.NDArray[Any], pattern: "Pattern") -> torch.Tensor:
     ((position, _),) = pattern.limits.largest_gap
     shape = list(pattern.unit_shape)
     shape.append(shape.pop(position))
@@ -73,7 +74,9 @@ def largest(pattern: "Pattern", values: Units, count: int) -> UnitMask:
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     span = high - low or 1.0
     nearer = torch.zeros(values.numel(), dtype=torch.float64)
-    nearer[pattern.by_value(torch.zeros_like(values))] = torch.linspace(TIE * span, 0, len(order), dtype=torch.float64)
+    nearer[pattern.by_value(torch.zeros_like(values))] = torch.linspace(
+        TIE * span, 0, len(order), dtype=torch.float64
+    )
     worth = values.nan_to_num(posinf=high, neginf=low - span * count) + nearer.reshape(values.shape)
     rows = rows_of(pattern, always)
     counts = np.full(int(rows.group.max()) + 1, share)

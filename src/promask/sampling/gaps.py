@@ -15,7 +15,7 @@ Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 
 FAR = 100.0
-"""Values further than this from the margin are taken to be as far: they are certain, and probabilities differ by 1."""
+"""Values further than this from the margin are taken to be as far: they are certain anyway."""
 PATIENCE, CLOSE, TO_BOUNDARY = 3, 1e-9, 0.995
 """The interior-point method: steps without progress, its error at the end, how far a step may go to a bound."""
 PENALTIES, MOST_STEPS = (1e-3, 1e-4, 1e-5, 1e-6, *([1e-7] * 12)), 5
@@ -165,7 +165,7 @@ class Nearest:
     x = clip(y + W^T fill - price, 0, 1). The multipliers, of windows and of groups, are at least 0 and minimise a
     convex function that is quadratic in pieces. An interior-point method (Mehrotra 1992) leads near them, and
     Newton's method on the pieces to their end. Windows couple neighbours alone, so that all equations are banded,
-    but for a row for each group. All arrays are flat, (place,), and what belongs to a window is at its first place.
+    but for a row for each group. All arrays are flat, (place,); what belongs to a window is at its first place.
 
     Args:
         y: The point.
@@ -223,13 +223,13 @@ class Nearest:
             stiffness = weights[self.ends[2] :]
             coupling = (stiffness / (1 + stiffness * self._totals(ones)))[self.group] * ones
 
-            def step(target: Numbers | float) -> tuple[Numbers, Numbers, Numbers]:
-                wanted = target - slacks * multipliers
-                right = self._adjoint((wanted - multipliers * of_slacks) / slacks) - of_x
-                alone = cho_solve_banded(factor, right, check_finite=False)
-                dx = alone - self._totals(alone)[self.group] * coupling
-                d_slacks = self._apply(dx) + of_slacks
-                return dx, d_slacks, (wanted - multipliers * d_slacks) / slacks
+            def step(target: Numbers | float) -> tuple[Numbers, Numbers, Numbers]:  # called in this round alone
+                wanted = target - slacks * multipliers  # noqa: B023
+                right = self._adjoint((wanted - multipliers * of_slacks) / slacks) - of_x  # noqa: B023
+                alone = cho_solve_banded(factor, right, check_finite=False)  # noqa: B023
+                dx = alone - self._totals(alone)[self.group] * coupling  # noqa: B023
+                d_slacks = self._apply(dx) + of_slacks  # noqa: B023
+                return dx, d_slacks, (wanted - multipliers * d_slacks) / slacks  # noqa: B023
 
             _, ds, dz = step(0.0)
             length = min(1.0, _to_zero(slacks, ds), _to_zero(multipliers, dz))
@@ -273,7 +273,7 @@ class Nearest:
         """Newton's step for all multipliers but those that are held: they become 0."""
         from scipy.linalg import cho_solve_banded, cholesky_banded
 
-        places, width, count = len(self.y), self.width, len(self.budgets)
+        places, width = len(self.y), self.width
         shifted = self._shifted(multipliers)
         inside = np.concatenate([[0.0], np.cumsum((shifted > 0) & (shifted < 1))])
         moving = ~held[:places]
@@ -335,7 +335,7 @@ class Nearest:
         return result
 
     def _totals(self, x: Numbers) -> Numbers:
-        return np.bincount(self.group, x, len(self.budgets))
+        return np.bincount(self.group, x, len(self.budgets)).astype(np.float64)
 
 
 def _to_zero(values: Numbers, step: Numbers) -> float:

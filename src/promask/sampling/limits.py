@@ -4,9 +4,9 @@
 - A calibration region (ACS) that is a block or an ellipse.
 - Partial Fourier: of a direction, only a share is acquired, from its positive end; what is left out are the most
   negative frequencies.
-- A largest gap of n along a direction: every n neighbouring places that may be acquired hold a sample, in every row
-  along the direction. So two neighbours are at most n apart, and at most n - 1 places are left out at either end of a
-  row. Places that are never acquired do not count: a row with fewer than n others need not hold a sample.
+- A largest gap of n along a direction: in every row along it, any n neighbouring places that may be acquired hold
+  a sample. So two neighbours are at most n apart, and at most n - 1 places are left out at either end of a row.
+  Places that are never acquired do not count: a row with fewer than n others need not hold a sample.
 - The same number of samples for every kz that has places to acquire, as segmented scans need it.
 """
 
@@ -91,11 +91,17 @@ class Limits:
             raise InputError("`shutter` and `equal_per` need two undersampled directions, but there is one.")
         for position, share in self.partial_fourier:
             if not 0.5 < share <= 1:
-                raise InputError(f"`partial_fourier` must be a share above 0.5, up to 1, such as 6/8, but is {share:g}.")
+                raise InputError(
+                    f"`partial_fourier` must be a share above 0.5, up to 1, such as 6/8, but is {share:g}."
+                )
             if self._begin(position, share, extent) > shape[position] // 2:
-                raise InputError(f"`partial_fourier` {share:g} leaves out the centre of k-space: choose a larger share.")
+                raise InputError(
+                    f"`partial_fourier` {share:g} leaves out the centre of k-space: choose a larger share."
+                )
         if any(gap < 1 for _, gap in self.largest_gap):
-            raise InputError(f"`largest_gap` must be a whole number of at least 1, but is {self.largest_gap[0][1]}.")
+            raise InputError(
+                f"`largest_gap` must be a whole number of at least 1, but is {self.largest_gap[0][1]}."
+            )
         if len(self.largest_gap) > 1:
             raise InputError("`largest_gap` is possible along one direction, but several were given: choose one.")
         if self.largest_gap and self.largest_gap[0][0] == self.equal_per:
@@ -160,10 +166,8 @@ class Limits:
         return Limits(
             self.shutter if several else None,
             self.acs_shape,
-            *(
-                tuple((places[position], value) for position, value in each if position in places)
-                for each in (self.partial_fourier, self.largest_gap)
-            ),
+            tuple((places[position], share) for position, share in self.partial_fourier if position in places),
+            tuple((places[position], gap) for position, gap in self.largest_gap if position in places),
             places.get(self.equal_per) if several and self.equal_per is not None else None,
         )
 
@@ -181,7 +185,9 @@ class Limits:
             name: tuple((int(position), kind(value)) for position, value in record.get(name, ()))
             for name, kind in (("partial_fourier", float), ("largest_gap", int))
         }
-        return Limits(**{field.name: record[field.name] for field in fields(Limits) if field.name in record} | pairs)
+        return Limits(
+            **{field.name: record[field.name] for field in fields(Limits) if field.name in record} | pairs
+        )
 
 
 def _ellipse(shape: Sequence[int], middles: Sequence[float], halves: Sequence[float]) -> torch.Tensor:
@@ -272,7 +278,9 @@ class LimitSettings:
         def position(name: str, direction: Direction) -> int | None:
             axis = axis_number(direction, pattern.directions, dimensions)
             if not -dimensions <= axis < dimensions:
-                raise InputError(f"There is no axis {axis} for `{name}`: axes have numbers, 0 to {dimensions - 1}.")
+                raise InputError(
+                    f"There is no axis {axis} for `{name}`: axes have numbers, 0 to {dimensions - 1}."
+                )
             if axis % dimensions in pattern.free:
                 return pattern.free.index(axis % dimensions)
             if not strict:
@@ -313,7 +321,9 @@ def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:
             (_plain_direction(direction), int(value) if kind is int else float(Fraction(str(value))))
             for direction, value in pairs
         )
-        if kind is int and any(number != float(value) for (_, number), (_, value) in zip(result, pairs, strict=True)):
+        if kind is int and any(
+            number != float(value) for (_, number), (_, value) in zip(result, pairs, strict=True)
+        ):
             raise ValueError
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise InputError(
@@ -349,3 +359,6 @@ def axis_number(axis: Direction, directions: Sequence[str], dimensions: int) -> 
         known = f"are {', '.join(directions)}" if directions else f"have numbers, 0 to {dimensions - 1}"
         raise InputError(f"There is no direction {axis!r}: the axes of k-space {known}.")
     return list(directions).index(name)
+
+
+NO_LIMITS, NONE_ASKED = Limits(), LimitSettings()

@@ -15,7 +15,7 @@ from torch import Tensor
 from promask.errors import InputError
 from promask.operators.fourier import real_product
 from promask.sampling import feasible
-from promask.sampling.limits import Limits, axis_number
+from promask.sampling.limits import NO_LIMITS, Limits, axis_number
 from promask.sampling.projection import constrain
 from promask.types import Geometry, Spectra, UnitDraws, UnitMask, Units
 
@@ -48,7 +48,7 @@ class Pattern:
     extent: tuple[tuple[int, int], ...] = ()
     directions: tuple[str, ...] = ()
     readout: int | None = None
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
 
     def __post_init__(self) -> None:
         if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
@@ -218,7 +218,7 @@ class Pattern:
             acceleration: The acceleration factor, from 1 to the number of units.
 
         Returns:
-            S, at least 1; where numbers must be equal for each kz, rounded down to a multiple of how many there are.
+            S, at least 1; with equal numbers for each kz, rounded down to a multiple of how many there are.
         """
         if not 1 <= acceleration <= self.units:
             raise InputError(
@@ -334,7 +334,7 @@ class Pattern:
                 f"A `centre` of width {width} reaches into what `partial_fourier` leaves out: choose a narrower "
                 f"centre or a larger share."
             )
-        if self.limits != Limits():
+        if self.limits != NO_LIMITS:
             feasible.check_numbers(self, block, budget)
         return block
 
