@@ -144,18 +144,6 @@ def parse_axes(text: str | None) -> tuple[int | str, ...] | None:
     return tuple(word if word[-1] in "xyz" else int(word) for word in words)
 
 
-def parse_directions(words: list[str] | None) -> dict[str, str]:
-    """Numbers by direction, of `--partial-fourier ky=6/8 kz=7/8` or `--largest-gap ky=4`.
-
-    >>> parse_directions(["ky=6/8", "1=7/8"])
-    {'ky': '6/8', '1': '7/8'}
-    """
-    pairs = [word.split("=") for word in words or ()]
-    if any(len(pair) != 2 for pair in pairs):
-        raise InputError(f"Give a number for each direction, such as ky=6/8, and not {' '.join(words or ())!r}.")
-    return dict(pairs)
-
-
 def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
     """The ends of `--slices 10:40`."""
     if text is None:
@@ -202,7 +190,6 @@ PartialFourier = Annotated[
         "ky=6/8",
         "Share of directions that is acquired, from the positive end.",
         "all",
-        callback=parse_directions,
     ),
 ]
 LargestGap = Annotated[
@@ -211,7 +198,6 @@ LargestGap = Annotated[
         "ky=4",
         "Largest distance of neighbouring samples along a direction.",
         "any",
-        callback=parse_directions,
     ),
 ]
 EqualPer = Annotated[
@@ -287,7 +273,7 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that were used: one that was not is None, False or an empty list."""
 
     def was_used(value: Any) -> bool:
-        return not (value is None or value is False or (isinstance(value, list | tuple | dict) and not value))
+        return not (value is None or value is False or (isinstance(value, list | tuple) and not value))
 
     return {name: value for name, value in values.items() if was_used(value)}
 

@@ -299,14 +299,14 @@ class LimitSettings:
 
 
 def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:
-    """Values by direction, in an order: from a mapping, or from pairs.
+    """Values by direction, in an order: from a mapping, from pairs, or from texts such as `ky=4`.
 
     >>> by_direction("largest_gap", {"ky": 4, "0": 3})
     (('ky', 4), (0, 3))
 
     Args:
         name: The setting: `partial_fourier`, whose values are shares such as 0.75 or 6/8, or `largest_gap`.
-        values: A mapping, or pairs.
+        values: A mapping, pairs, or texts.
 
     Returns:
         Pairs.
@@ -316,7 +316,9 @@ def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:
     """
     kind, wanted = (int, "4") if name == "largest_gap" else (Fraction, "6/8")
     try:
-        pairs = dict(values).items()
+        if not isinstance(values, Mapping):
+            values = dict(each.split("=") if isinstance(each, str) else each for each in values)
+        pairs = values.items()
         result = tuple(
             (_plain_direction(direction), int(value) if kind is int else float(Fraction(str(value))))
             for direction, value in pairs
