@@ -166,7 +166,14 @@ class Pattern:
         return tuple(self.extent[axis] for axis in self.free)
 
     def name_of(self, position: int) -> str:
-        """What the undersampled direction at a position is called."""
+        """Name an undersampled direction.
+
+        Args:
+            position: Its place among the undersampled ones.
+
+        Returns:
+            Such as `ky`, or `axis 0` if it is not known.
+        """
         axis = self.free[position]
         return self.directions[axis] if self.directions else f"axis {axis}"
 
@@ -398,7 +405,14 @@ class Pattern:
         return chosen.reshape(self.unit_shape)
 
     def by_value(self, values: Shaped[Tensor, "*units"]) -> Shaped[Tensor, " units"]:
-        """The numbers of the units that may be acquired, those of the largest values first, as in `largest`."""
+        """Order the units that may be acquired, as `largest` does.
+
+        Args:
+            values: One for each unit, (*unit_shape).
+
+        Returns:
+            The numbers of the units, those of the largest values first.
+        """
         nearest_first = self.distance().flatten().argsort(stable=True)
         nearest_first = nearest_first[~self.never().flatten()[nearest_first]]
         return nearest_first[values.flatten()[nearest_first].argsort(descending=True, stable=True)]
