@@ -125,7 +125,7 @@ def test_the_projection_agrees_with_a_convex_solver(limits, seed, scale, budget)
     problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(x - theta.flatten().numpy())), kept)
     problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
     found = pattern.project(theta, budget, always).flatten().numpy()
-    np.testing.assert_allclose(found, x.value, atol=2e-6)
+    np.testing.assert_allclose(found, x.value, atol=1e-6)
 
 
 def test_feasible_probabilities_stay_as_they_are():

@@ -435,7 +435,8 @@ class Pattern:
 
         They are 1 for units that are always acquired, 0 for those that never are, and sum to at most the budget;
         with equal numbers, those of each kz to at most its share; and those of every window of the largest gap to
-        at least 1.
+        at least 1. With a largest gap, an iteration finds them, and numbers that are more than 100 from the margin
+        count as 100 from it.
 
         Args:
             theta: Any numbers, (*unit_shape), centred.
