@@ -160,14 +160,14 @@ def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:
         pattern: That of the mask to compare with.
 
     Returns:
-        The same pattern if the baseline can have it, or lines along the last of two undersampled directions, or
-        None.
+        The same pattern if the baseline can have it, or lines along the last of two undersampled directions,
+        without the limits of the other one, or None.
     """
     possible, count = find_baseline(name).free, len(pattern.free)
     if count in possible:
         return pattern
     if count == 2 and 1 in possible:
-        return replace(pattern, free=pattern.free[-1:])
+        return replace(pattern, free=pattern.free[-1:], limits=pattern.limits.keep([1]))
     return None
 
 
@@ -212,4 +212,5 @@ def baseline_mask(
     loss, recon = task or ImageLoss("mse"), recon or ZeroFilled()
     problem = BaselineProblem(pattern, acceleration, data, seed, centre, loss, recon, find_device(device))
     with freeze_networks(problem.task, problem.recon):
-        return pattern.expand(baseline.make(problem))
+        units = baseline.make(problem)
+    return pattern.expand(problem.best(units.double()) if pattern.limits.couple else units)

@@ -57,7 +57,7 @@ def equispaced_paper(problem: BaselineProblem) -> UnitMask:
     """
     pattern = problem.pattern
     mask = pattern.centre(round(CENTRE_SHARE * pattern.units) if problem.centre is None else problem.centre)
-    lines = (~pattern.padding()).nonzero().flatten()
+    lines = (~pattern.never()).nonzero().flatten()
     start = torch.rand((), generator=problem.generator(), dtype=torch.float64)
     positions = ((start + torch.arange(problem.budget + 1)) * problem.acceleration).long()
     mask[lines[positions[positions < len(lines)]]] = True

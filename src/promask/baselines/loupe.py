@@ -77,7 +77,7 @@ class Probabilities:
     def __init__(self, problem: BaselineProblem) -> None:
         axes, block = len(problem.pattern.free), problem.block()
         self.always = fft_order(block, axes).to(problem.device)
-        self.open = fft_order(~block & ~problem.pattern.padding(), axes).to(problem.device)
+        self.open = fft_order(~block & ~problem.pattern.never(), axes).to(problem.device)
         self.share = (problem.budget - int(block.sum())) / max(1, int(self.open.sum()))
         """Of the units that are neither in the block nor in the padding, that may be acquired."""
         self.logits = torch.zeros(int(self.open.sum()), device=problem.device, requires_grad=True)

@@ -50,7 +50,7 @@ class BaselineProblem:
     @property
     def allowed(self) -> UnitMask:
         """(*units), centred: whether each unit may be acquired."""
-        return ~self.pattern.padding()
+        return ~self.pattern.never()
 
     def block(self, default: int = 0) -> UnitMask:
         """The calibration region.

@@ -20,6 +20,7 @@ from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import loss_and_slopes
 from promask.problem.problem import mean_loss, slicing_axis
+from promask.sampling.feasible import without_coupling
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask, Units
 
@@ -102,7 +103,7 @@ def swap_units(units: UnitMask, always: UnitMask, mask_loss: MaskLoss) -> UnitMa
     the loss; when nothing does, the blocks become smaller.
     """
     pattern, samples = mask_loss.pattern, mask_loss.samples
-    fixed = always | pattern.padding()
+    fixed = always | pattern.never()
     if (units | fixed).all() or not (units & ~fixed).any():
         return units
     energies = centred(samples.mean_energy(pattern).cpu(), len(pattern.free))
@@ -115,10 +116,11 @@ def swap_units(units: UnitMask, always: UnitMask, mask_loss: MaskLoss) -> UnitMa
                 return units
             trial = units.flatten().clone()
             trial[leaving], trial[coming] = False, True
-            trial_loss, trial_gradient = mask_loss(trial.reshape(units.shape))
+            trial = pattern.nearest(trial.reshape(units.shape), always, gain)
+            trial_loss, trial_gradient = mask_loss(trial)
             trials += 1
             if trial_loss < loss:
-                units, loss, gradient = trial.reshape(units.shape), trial_loss, trial_gradient
+                units, loss, gradient = trial, trial_loss, trial_gradient
                 break
         else:
             block //= 2
@@ -130,7 +132,7 @@ def unit_gains(units: UnitMask, gradient: Units, energies: Units, pattern: Patte
 
     The curvature c is taken to be proportional to the energy, and such that the best value of the others is 1.
     """
-    others = ~units & ~pattern.padding()
+    others = ~units & ~pattern.never()
     total = energies[others].sum().clamp_min(torch.finfo(energies.dtype).tiny)
     curvature = -energies * (gradient[others].sum() / total)
     gain = (units.to(gradient.dtype) - 0.5) * curvature - gradient
@@ -156,12 +158,12 @@ def igs(problem: BaselineProblem, more: int = 0) -> UnitMask:
     Lines are added one by one; single locations are so many that each sweep over the images adds several.
     """
     pattern = problem.pattern
-    count = min(problem.budget + more, pattern.units)
+    count, growing = min(problem.budget + more, pattern.acquirable), without_coupling(pattern)
     mask_loss = MaskLoss.of(problem, IGS_IMAGES)
     chosen = problem.block() | pattern.centre(1)
     for size in sizes(int(chosen.sum()), count, count if len(pattern.free) == 1 else SWEEPS):
         _, gradient = mask_loss(chosen)
-        chosen = pattern.largest((-gradient).masked_fill(chosen, torch.inf), size)
+        chosen = growing.largest((-gradient).masked_fill(chosen, torch.inf), size)
     return chosen
 
 

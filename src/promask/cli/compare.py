@@ -38,7 +38,12 @@ def baseline(
     ] = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
-    centre: Annotated[int | None, option("N", options.CENTRE_HELP, "its own")] = None,
+    centre: Annotated[int | None, option("N", options.CENTRE_HELP, "its own", name="--centre --acs")] = None,
+    shutter: options.Shutter = None,
+    acs_shape: options.AcsShape = None,
+    partial_fourier: options.PartialFourier = None,
+    largest_gap: options.LargestGap = None,
+    equal_per: options.EqualPer = None,
     recon: Annotated[
         str | None,
         option(
@@ -70,6 +75,7 @@ def baseline(
     from promask.export import check_mask_file, write_mask
     from promask.export.mask_file import ExportedMask
     from promask.recon import make_reconstruction
+    from promask.sampling.limits import LimitSettings
     from promask.sampling.pattern import Pattern, scannable
 
     check_mask_file(out, to)
@@ -80,7 +86,15 @@ def baseline(
     space, geometry = data_set.shape[1:], data_set.geometry
     readout = geometry.readout is not None and not allow_readout
     chosen = pattern or scannable(baseline.usual, baseline.free, len(space), readout)
-    units = Pattern.on(space, geometry, chosen, axis, allow_readout)
+    limits = LimitSettings(
+        shutter=shutter,
+        acs_shape=acs_shape or "block",
+        partial_fourier=partial_fourier or {},
+        largest_gap=largest_gap or {},
+        equal_per=equal_per,
+    )
+    units = limits.on(Pattern.on(space, geometry, chosen, axis, allow_readout))
+    units.block(centre or 0, units.budget(acceleration))  # must be possible
     learning, _ = choose_part(data_set, None, "train")
     mask = baseline_mask(name, learning, units, acceleration, seed, centre, recon=by, device=there)
     exported = ExportedMask.of_pattern(mask, units, acceleration)
@@ -119,7 +133,14 @@ def compare(
     iterations: options.Iterations = None,
     regularisation: options.Regularisation = None,
     convention: options.Convention = "paper",
-    centre: Annotated[int | None, option("N", options.CENTRE_HELP, "the method's own")] = None,
+    centre: Annotated[
+        int | None, option("N", options.CENTRE_HELP, "the method's own", name="--centre --acs")
+    ] = None,
+    shutter: options.Shutter = None,
+    acs_shape: options.AcsShape = None,
+    partial_fourier: options.PartialFourier = None,
+    largest_gap: options.LargestGap = None,
+    equal_per: options.EqualPer = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
     jobs: Annotated[int | None, option("N", "Processes at a time.", "one per core, at most 4")] = None,

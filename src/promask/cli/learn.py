@@ -59,7 +59,12 @@ def learn(
     init: Annotated[
         str | None, option("START", INIT_HELP, "energy; paper: uniform", options.complete_from(STARTS, files=True))
     ] = None,
-    centre: Annotated[int | None, option("N", options.CENTRE_HELP, "0")] = None,
+    centre: Annotated[int | None, option("N", options.CENTRE_HELP, "0", name="--centre --acs")] = None,
+    shutter: options.Shutter = None,
+    acs_shape: options.AcsShape = None,
+    partial_fourier: options.PartialFourier = None,
+    largest_gap: options.LargestGap = None,
+    equal_per: options.EqualPer = None,
     annealing: Annotated[
         str | None,
         option(
@@ -93,6 +98,8 @@ def learn(
       promask learn brain --accel 8 --out runs/brain
       promask learn scans/ --accel 4 --pattern 1d --out runs/lines
       promask learn a.h5 b.h5 "scans/*.mat" --accel 4 --out runs/files
+      promask learn volume.h5 --volumes --accel 8 --shutter ellipse --acs 24 \\
+        --partial-fourier ky=6/8 --out runs/volume
       promask learn bids/ --select T1w ses-01 --accel 4 --out runs/t1
       promask learn scans.npz --accel 8 --loss ssim --members 5 --out runs/ssim
       promask learn fastmri:ROOT --accel 4 --pattern 1d --out runs/knee

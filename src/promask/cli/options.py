@@ -122,11 +122,11 @@ def option(
         text: What it is for.
         default: What the help shows as its default, where that is found elsewhere, such as in a preset.
         values: What a shell completes: names, or a function from the beginning of a word to values.
-        name: The option, where it is not the name of the argument.
+        name: The option, where it is not the name of the argument; several spellings have spaces between them.
         more: Whatever else `typer.Option` takes.
     """
     complete = values if callable(values) or values is None else complete_from(values)
-    names = () if name is None else (name,)
+    names = () if name is None else tuple(name.split())
     return typer.Option(*names, metavar=metavar, help=text, show_default=default, autocompletion=complete, **more)
 
 
@@ -163,6 +163,8 @@ DATA_HELP = (
 )
 ACCELERATION_HELP = "Acceleration factor, at least 1"
 CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in the number of samples."
+ACS_SHAPES = ("block", "ellipse")
+SHUTTERS = ("ellipse",)
 SEED_HELP = "The same seed gives the same"
 RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}."
 FORMAT_HELP = f"File format: {', '.join(FORMATS)}."
@@ -176,6 +178,31 @@ Axis = Annotated[
     option(
         "AXES", "Undersampled directions, such as ky, 0 or 0,2.", "phase encoding, or last", callback=parse_axes
     ),
+]
+Shutter = Annotated[
+    str | None, option("ellipse", "Never acquire the corners of k-space outside an ellipse.", "none", SHUTTERS)
+]
+AcsShape = Annotated[
+    str | None, option("block|ellipse", "Shape of the calibration region (ACS).", "block", ACS_SHAPES)
+]
+PartialFourier = Annotated[
+    list[str] | None,
+    option(
+        "ky=6/8",
+        "Share of directions that is acquired, from the positive end.",
+        "all",
+    ),
+]
+LargestGap = Annotated[
+    list[str] | None,
+    option(
+        "ky=4",
+        "Largest distance of neighbouring samples along a direction.",
+        "any",
+    ),
+]
+EqualPer = Annotated[
+    str | None, option("kz", "The same number of samples for every kz (or ky), as for segmented scans.", "none")
 ]
 AllowReadout = Annotated[bool, flag("--allow-readout", "Allow a pattern that undersamples the readout.")]
 Part = Annotated[
@@ -296,6 +323,8 @@ MULTIPLE: Mapping[tuple[str, str], str] = {
     ("", "--size"): r"\d+",
     ("", "--shape"): r"\d+",
     ("", "--select"): r"[^-].*",
+    ("", "--partial-fourier"): r"\w+=[\d./]+",
+    ("", "--largest-gap"): r"\w+=\d+",
     ("report", "--data"): r"[^-].*",
     ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",

@@ -41,6 +41,7 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
             "run": str(out),
             "data": record.data.summary(),
             "acceleration": run.acceleration,
+            "acceleration_within": run.acceleration_within,
             "units": distribution.pattern.units,
             "budget": distribution.budget,
             "seconds": record.seconds,

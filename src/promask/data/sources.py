@@ -60,12 +60,10 @@ def _make_anatomy(anatomy: Callable[..., Anatomy], phase: bool, volumes: bool) -
 def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., ArraySet]:
     def build(volumes: bool = False, phase: bool = False) -> ArraySet:
         made = _make_anatomy(anatomy, phase, volumes)
-        image, label, subjects = made.image.copy(), made.label.copy(), made.subject
-        if volumes:
-            count, slices, size = VOLUMES.values()
-            image, label = (each.reshape(count, slices, size, size) for each in (image, label))
-            subjects = subjects[::slices]
-        return from_images(image, label, subjects, name=name, volumes=volumes)
+        slices = VOLUMES["slices"] if volumes else 1
+        shape = (len(made.image) // slices, *([slices] if volumes else []), *made.image.shape[1:])
+        image, label = made.image.copy().reshape(shape), made.label.copy().reshape(shape)
+        return from_images(image, label, made.subject[::slices], name=name, volumes=volumes)
 
     return build
 

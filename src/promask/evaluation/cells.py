@@ -30,6 +30,7 @@ from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.limits import NONE_ASKED, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
@@ -72,6 +73,8 @@ class Conditions:
     device: torch.device = CPU
     allow_readout: bool = False
     """Whether masks may undersample the readout."""
+    limits: LimitSettings = NONE_ASKED
+    """What a protocol demands of all masks, as far as it fits their patterns."""
 
     @property
     def measure(self) -> Measure:
@@ -91,7 +94,8 @@ class Conditions:
         """What is asked of a method."""
         data = self.learning
         pattern = None if self.beside is None else matching_pattern(method.name, self.beside)
-        pattern = pattern or method.pattern_on(data, self.axis, self.allow_readout)
+        if pattern is None:
+            pattern = self.limits.on(method.pattern_on(data, self.axis, self.allow_readout), strict=False)
         task = make_loss(method.loss, self.segmentation)
         recon = self.recon if method.recon is None else make_reconstruction(method.recon)
         return BaselineProblem(pattern, acceleration, data, seed, self.centre, task, recon, self.device)

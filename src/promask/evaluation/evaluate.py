@@ -83,6 +83,8 @@ class Evaluation:
         network: The file of the network, or another name for it; None without a network.
         physics: The point-spread function and the sampling density of the mask.
         noise: The noise amplification of one image, if it was asked for and coils are combined.
+        acceleration_within: The acceleration within the shutter and what partial Fourier acquires, of a run that
+            has such limits.
     """
 
     psnr: list[float]
@@ -97,6 +99,7 @@ class Evaluation:
     network: str | None = None
     physics: MaskPhysics | None = None
     noise: NoiseMap | None = None
+    acceleration_within: float | None = None
 
     @property
     def images(self) -> int:
@@ -125,11 +128,13 @@ class Evaluation:
         count = len(self.psnr)
         means = {name: _finite(sum(getattr(self, name)) / count) for name in ("psnr", "ssim", "nmse")}
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
+        within = {"acceleration_within": self.acceleration_within} if self.acceleration_within is not None else {}
         volumes = {"volumes": count} if self.of == "volume" else {}
         segmented = self.segmented.summary() if self.segmented else {}
         physics = self.physics.summary() if self.physics else {}
         noise = {"noise": self.noise.summary()} if self.noise else {}
-        return {**means, **segmented, **about, **volumes, **physics, **noise, "data": self.data.summary()}
+        parts = (means, segmented, about, within, volumes, physics, noise)
+        return {**{name: value for part in parts for name, value in part.items()}, "data": self.data.summary()}
 
 
 def mean_and_spread(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> dict[str, Any]:
@@ -241,6 +246,7 @@ def evaluate(
         network=None if network is None else str(network) if isinstance(network, str | Path) else "the network",
         physics=mask_physics(values, pattern, whole.geometry.voxel),
         noise=noise_of_middle(values, chosen, recon, acceleration, noise_replicas, device),
+        acceleration_within=mask.acceleration_within if isinstance(mask, Run) else None,
     )
 
 

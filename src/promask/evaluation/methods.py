@@ -27,6 +27,7 @@ from promask.losses.segmentation import SEGMENTATION
 from promask.recon import RECONSTRUCTIONS
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.limits import LimitSettings
 from promask.sampling.pattern import FREE_AXES, Pattern, scannable
 from promask.types import Mask, SampleSet
 
@@ -246,6 +247,7 @@ class Method:
             axis=problem.pattern.free,
             allow_readout=True,  # what may be undersampled was decided with the pattern
             centre=problem.centre or 0,
+            **LimitSettings.as_asked(problem.pattern),
             seed=problem.seed,
             part="all",
             device=str(problem.device),

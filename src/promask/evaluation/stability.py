@@ -70,7 +70,7 @@ def agreement(run: Run) -> Agreement | None:
     pattern = run.distribution.pattern
     centre = torch.zeros(pattern.unit_shape, dtype=torch.bool)
     centre[central_slices(pattern.unit_shape, [max(1, n // 2) for n in pattern.unit_shape])] = True
-    units = ~pattern.padding()
+    units = ~pattern.never()
     rest = run.variance[units & ~centre]
     return Agreement(
         members=run.config.members,

@@ -17,6 +17,7 @@ from promask.errors import InputError, one_line
 from promask.export.formats import BY_SUFFIX, FORMATS
 from promask.export.mask_file import ExportedMask
 from promask.sampling.distribution import MaskDistribution
+from promask.sampling.limits import Limits
 from promask.sampling.pattern import Pattern
 
 RUN_FORMAT = 2
@@ -216,4 +217,5 @@ def parse_pattern(record: Mapping[str, Any]) -> Pattern:
         extent,
         directions,
         None if readout is None else index(readout),
+        Limits.from_json(record.get("limits", {})),
     )

@@ -53,6 +53,8 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
         values = torch.tensordot(weights, values, ([1], [position])).movedim(0, position)
     if acquired[tuple(n // 2 for n in old.unit_shape)]:
         values[tuple(n // 2 for n in new.unit_shape)] = 1  # an average over its surroundings may have lost it
+    if learned is not None:
+        new = replace(new, limits=learned.distribution.pattern.limits)
     always = new.centre(0 if learned is None else learned.centre)
     budget = new.budget(mask.asked or mask.achieved)
     if always.sum() > budget:
@@ -60,7 +62,7 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
             f"The calibration region of the run holds {int(always.sum())} samples, but at shape {list(shape)} "
             f"only {budget} are acquired: choose a larger shape."
         )
-    units = new.largest(values.masked_fill(always, 2), budget)
+    units = new.largest(values.masked_fill(always, torch.inf), budget)
     return ExportedMask.of_pattern(new.expand(units), new, mask.asked)
 
 

@@ -192,9 +192,9 @@ class Grid:
     def show_units(
         self, row: int, column: int, values: AnyArray, pattern: Pattern, caption: str = "", **style: Any
     ) -> "Axes":
-        """Values of the units of a pattern, on the undersampled plane of k-space; padding is grey."""
-        padding = kspace_plane(pattern.padding(), pattern)
-        return self.show(row, column, kspace_plane(values, pattern), caption, padding, **{"vmin": 0, **style})
+        """Values of the units of a pattern, on their plane of k-space; what is never acquired is grey."""
+        never = kspace_plane(pattern.never(), pattern)
+        return self.show(row, column, kspace_plane(values, pattern), caption, never, **{"vmin": 0, **style})
 
     def show_mask(self, row: int, column: int, mask: Mask, extent: Sequence[tuple[int, int]]) -> None:
         """A mask, with the acceleration that it achieves."""

@@ -35,6 +35,7 @@ from promask.learners import describe
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import MaskDistribution
+from promask.sampling.feasible import without_coupling
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet, Units
 
@@ -63,8 +64,8 @@ class TrajectoryStep:
 
     @property
     def mask(self) -> Mask:
-        """The most probable mask of so many units."""
-        return self.pattern.expand(self.pattern.largest(self.probabilities, self.units))
+        """The most probable mask of so many units; on the way, neither gaps nor equal numbers are kept."""
+        return self.pattern.expand(without_coupling(self.pattern).largest(self.probabilities, self.units))
 
     @property
     def acceleration(self) -> float:
@@ -198,7 +199,7 @@ def histograms(run: Run) -> "Figure":
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(1, len(steps), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (title, step) in zip(grid, steps, strict=True):
-        theta = step.probabilities[~step.pattern.padding()].double().numpy()
+        theta = step.probabilities[~step.pattern.never()].double().numpy()
         axes.hist(theta, bins=BINS, range=(0, 1), log=True, color="0.35", edgecolor="white", linewidth=0.3)
         undecided = np.mean((theta > DECIDED) & (theta < 1 - DECIDED))
         axes.set_title(f"{title}\n{100 * undecided:.3g} % undecided", fontsize=NAME)
@@ -388,7 +389,7 @@ def overview(run: Run) -> "Figure":
     columns = len(maps) + 2
     figure = Figure(figsize=(4.4 * columns, 4), layout="constrained")
     grid = figure.subplots(1, columns)
-    padding = kspace_plane(pattern.padding(), pattern)
+    padding = kspace_plane(pattern.never(), pattern)
     for axes, (title, (values, colours, most)) in zip(grid, maps.items(), strict=False):
         picture(axes, kspace_plane(values, pattern), title, padding, cmap=colours, vmin=0, vmax=most)
         figure.colorbar(axes.images[0], ax=axes)

@@ -88,7 +88,7 @@ def loss_and_insertions(
         slopes, energies = (
             pattern.total(coil_product(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
         )
-        covered = fft_order(~pattern.padding(), len(pattern.free)).to(masks.device)
+        covered = fft_order(~pattern.never(), len(pattern.free)).to(masks.device)
         missing = ((masks == 0) & covered).to(slopes.dtype)
         inserted = encoding.adjoint(missed * pattern.expand(missing).unsqueeze(1))
         change = task(batch.geometry.crop(made.detach() + inserted), batch) * len(masks) - loss.detach()
@@ -152,6 +152,7 @@ class ExchangeEvidence:
                 wanted = start.masked_fill(self.fixed, 2).masked_fill(always, 3).masked_fill(never, -torch.inf)
                 self.members = torch.zeros_like(self.members)
                 self.members[wanted.topk(self.problem.budget).indices] = True
+                self._keep_limits(wanted)
                 self._judge()
             self.members = self.best
             self._set_reach(0)
@@ -204,9 +205,16 @@ class ExchangeEvidence:
         better = coming.values > leaving.values
         self.members[leaving.indices[better]] = False
         self.members[coming.indices[better]] = True
+        self._keep_limits(worth)
         if self.step * LOOKS // self.steps > (self.step - 1) * LOOKS // self.steps:
             self._look()
         return self.members.to(worth.dtype).reshape(self.problem.energy.shape)
+
+    def _keep_limits(self, worth: Units) -> None:
+        """Change as few members as the limits of the pattern demand, if any."""
+        about = (self.members, self.members & self.fixed, worth)
+        wished, kept, by = (each.reshape(self.problem.energy.shape) for each in about)
+        self.members = self.problem.nearest(wished, kept, by).flatten()
 
     def _look(self) -> None:
         """Judge the mask; reach further while that helps, and otherwise go back to the best mask."""
@@ -231,7 +239,7 @@ class ExchangeEvidence:
 
     def _set_reach(self, reach: int) -> None:
         self.reach = torch.tensor(reach)
-        count = math.ceil(min(REACHES[reach] * self.problem.budget, self.problem.pattern.units))
+        count = math.ceil(min(REACHES[reach] * self.problem.budget, int((~self.problem.never).sum())))
         signal = self.signal.masked_fill(self.problem.never.flatten(), -torch.inf)
         self.within = torch.zeros_like(self.within)
         self.within[signal.topk(count).indices] = True

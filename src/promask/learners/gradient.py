@@ -13,7 +13,6 @@ from promask.problem.microbatches import MicroBatches, explaining_memory, not_fi
 from promask.problem.objective import Differentiate, loss_and_slopes
 from promask.problem.problem import Problem
 from promask.sampling import schedules
-from promask.sampling.projection import constrain
 from promask.types import Spectra, UnitDraws, Units
 
 
@@ -145,7 +144,7 @@ class GradientLearner:
         if finetuning is not None:
             finetuning.step(count)
         state.budget = self.budget(problem, step)
-        state.theta = constrain(evidence.propose(), state.budget, problem.always, problem.never)
+        state.theta = problem.project(evidence.propose(), state.budget)
         return state, loss
 
     def budget(self, problem: Problem, step: int) -> float:

@@ -26,7 +26,7 @@ from promask.problem.objective import loss_and_slopes
 from promask.problem.problem import Problem
 from promask.recon.base import reconstruct_spectra
 from promask.sampling.pattern import Pattern
-from promask.sampling.projection import constrain, nth_largest
+from promask.sampling.projection import nth_largest
 from promask.types import UnitMask, Units, restore_tensor
 
 Weights = Float[Tensor, " maps"]
@@ -119,7 +119,7 @@ class ShapeRace:
 
     def step(self, problem: Problem, state: RaceState, batch: Tensor) -> tuple[RaceState, float]:
         """Judge all shapes on further images; the worse half retires."""
-        masks = [state.family.mask(weights) for weights in state.candidates]
+        masks = [_mask(problem, state.family, weights) for weights in state.candidates]
         totals = state.totals + _losses(masks, problem, batch)
         state.seen += len(batch)
         if not totals.isfinite().all():
@@ -154,10 +154,15 @@ def _losses(masks: list[Units], problem: Problem, images: Tensor) -> Tensor:
     return totals
 
 
+def _mask(problem: Problem, family: "Shapes", weights: "Weights") -> Units:
+    mask = family.mask(weights)
+    return problem.nearest(mask > 0, problem.always, family.score(weights)).to(mask.dtype)
+
+
 def _probabilities(problem: Problem, family: "Shapes", weights: "Weights") -> Units:
     score = family.score(weights)
     distance = (score - nth_largest(score, problem.budget)) / WIDTH
-    return constrain((0.5 + distance).clamp(-BEYOND, BEYOND), problem.budget, problem.always, problem.never)
+    return problem.project((0.5 + distance).clamp(-BEYOND, BEYOND), problem.budget)
 
 
 def _finetune(problem: Problem, mask: Units, images: Tensor) -> None:

@@ -12,6 +12,7 @@ from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, check_keywords, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
 from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled
+from promask.sampling.limits import ACS_SHAPES, SHUTTERS, LimitSettings, by_direction
 from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
 
@@ -32,6 +33,10 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "patience": 0,
     },
 }
+LIMITS = tuple(field.name for field in dataclasses.fields(LimitSettings))
+"""The settings that limit a pattern."""
+BY_DIRECTION = ("partial_fourier", "largest_gap")
+"""Those of them that have a number for each direction."""
 RECONSTRUCTION, SEGMENTATION = TASKS = ("reconstruction", "segmentation")
 
 
@@ -94,6 +99,11 @@ _CHECKS: Mapping[str, Check] = {
     "annealing": (str, ANNEALINGS.__contains__, " or ".join(ANNEALINGS)),
     "patience": _COUNT_OR_NONE,
     "centre": _COUNT_OR_NONE,
+    "shutter": ((str, type(None)), lambda value: value in (None, *SHUTTERS), " or ".join(SHUTTERS)),
+    "acs_shape": (str, ACS_SHAPES.__contains__, " or ".join(ACS_SHAPES)),
+    "partial_fourier": (tuple, _anything, "a share for each direction, such as ky=6/8"),
+    "largest_gap": (tuple, _anything, "a number for each direction, such as ky=4"),
+    "equal_per": ((int, str, type(None)), _anything, "a direction, such as kz"),
     "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
     "part": ((str, type(None)), _anything, "train, test or all"),
     "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),
@@ -156,7 +166,17 @@ class Config(Reading):
     exploitation: float = 0.1
     """The share of the steps after it has reached its target."""
     centre: int = 0
-    """The width of the block in the centre of k-space that is always acquired, and counted in the budget."""
+    """The width of the calibration region (ACS) in the centre of k-space: always acquired, and counted."""
+    shutter: str | None = None
+    """`ellipse`: the corners of k-space are never acquired."""
+    acs_shape: str = "block"
+    """The shape of the calibration region: `block` or `ellipse`."""
+    partial_fourier: tuple[tuple[int | str, float], ...] = ()
+    """The share of directions that is acquired, from the positive end, such as {"ky": 0.75}."""
+    largest_gap: tuple[tuple[int | str, int], ...] = ()
+    """The largest distance of neighbouring samples along a direction, such as {"ky": 4}."""
+    equal_per: int | str | None = None
+    """The direction for every place of which the same number of samples is acquired, such as `kz`."""
     seed: int = 0
     """Of all random numbers."""
     part: str | None = None
@@ -167,6 +187,8 @@ class Config(Reading):
     CHECKS: ClassVar[Mapping[str, Check]] = _CHECKS
 
     def __post_init__(self) -> None:
+        for name in BY_DIRECTION:
+            object.__setattr__(self, name, by_direction(name, getattr(self, name)))
         super().__post_init__()
         if self.pattern == "3d":
             object.__setattr__(self, "volumes", True)
@@ -227,10 +249,11 @@ class Config(Reading):
             recon: The name of the reconstruction.
 
         Returns:
-            The default preset, with the acceleration, pattern, centre, seed, device and part of these settings.
+            The default preset, with the acceleration, pattern, centre, limits, seed, device and part of these
+            settings.
         """
         usual = Config.preset("default", acceleration=self.acceleration, recon=recon)
-        shared = ("pattern", "axis", "volumes", "centre", "seed", "device", "part")
+        shared = ("pattern", "axis", "volumes", "centre", *LIMITS, "seed", "device", "part")
         return dataclasses.replace(usual, **{name: getattr(self, name) for name in shared})
 
     @staticmethod
@@ -258,7 +281,8 @@ class Config(Reading):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they stand in run.json; `rule` is what the learner was called before."""
         former = {name: rule for rule, name in FORMER_NAMES.items()}
-        return {**dataclasses.asdict(self), "rule": former.get(self.learner, self.learner)}
+        named = {name: dict(getattr(self, name)) for name in BY_DIRECTION}
+        return {**dataclasses.asdict(self), **named, "rule": former.get(self.learner, self.learner)}
 
 
 class Settings(ReadingSettings, total=False):
@@ -281,6 +305,11 @@ class Settings(ReadingSettings, total=False):
     exploration: float
     exploitation: float
     centre: int
+    shutter: str | None
+    acs_shape: str
+    partial_fourier: Mapping[int | str, float | str] | tuple[tuple[int | str, float], ...]
+    largest_gap: Mapping[int | str, int] | tuple[tuple[int | str, int], ...]
+    equal_per: int | str | None
     seed: int
     part: str | None
     device: str

@@ -75,7 +75,7 @@ class Run:
         lines = len(pattern.free) == 1
         noun, steps = "volume" if self.config.volumes else "image", len(self.history.loss)
         text = (
-            f"Run: x{self.acceleration:.4g}, {self.distribution.budget} of {pattern.units} "
+            f"Run: {self.stated_acceleration}, {self.distribution.budget} of {pattern.units} "
             f"{'lines' if lines else 'samples'} of {' x '.join(map(str, pattern.shape))}"
         )
         if data.source:
@@ -103,6 +103,21 @@ class Run:
         """The acceleration achieved: all units, padding left out, over those acquired."""
         pattern = self.distribution.pattern
         return pattern.units / self.distribution.budget
+
+    @property
+    def acceleration_within(self) -> float | None:
+        """The same within the shutter and what partial Fourier acquires; None without either."""
+        pattern = self.distribution.pattern
+        return pattern.acquirable / self.distribution.budget if pattern.limits.leave_out else None
+
+    @property
+    def stated_acceleration(self) -> str:
+        """The acceleration in words, both ways where there is a shutter or partial Fourier."""
+        within = self.acceleration_within
+        if within is None:
+            return f"x{self.acceleration:.4g}"
+        where = self.distribution.pattern.limits.name_within
+        return f"x{self.acceleration:.4g} of the full grid, x{within:.4g} within the {where}"
 
     def sample(self, count: int, seed: int, exact: bool = False) -> Masks:
         """Draw random masks from the learned distribution.
@@ -224,6 +239,7 @@ class Run:
             "config": self.config.to_dict(),
             "seed": self.config.seed,
             "acceleration": {"asked": self.config.acceleration, "achieved": self.acceleration},
+            "acceleration_within": self.acceleration_within,
             "units": pattern.units,
             "budget": self.distribution.budget,
             "pattern": dataclasses.asdict(pattern),

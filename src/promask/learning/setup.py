@@ -19,6 +19,7 @@ from promask.problem.batches import SpectraSet
 from promask.problem.parallel import ALONE, Group, own_device
 from promask.problem.problem import STARTS, Problem, slicing_axis, starting_probabilities
 from promask.recon.base import Reconstruction
+from promask.sampling.limits import LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import SampleSet
 
@@ -76,6 +77,7 @@ class Setup:
         pattern = Pattern.on(
             whole.shape[1:], whole.geometry, config.pattern, config.axis, allow_readout=config.allow_readout
         )
+        pattern = LimitSettings.of(config).on(pattern)
         pattern.block(config.centre, pattern.budget(config.acceleration))  # must fit
         with group.first_before_others():
             _, chosen, part, description = read_part(whole, part=config.part, recon=recon, on_file=on_file)

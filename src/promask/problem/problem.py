@@ -18,8 +18,9 @@ from promask.problem.parallel import Group
 from promask.recon.base import Reconstruction, reconstruct_spectra
 from promask.sampling.distribution import initial_probabilities
 from promask.sampling.pattern import Pattern
+from promask.sampling.projection import constrain
 from promask.sampling.straight_through import generator
-from promask.types import UnitMask, Units
+from promask.types import AnyArray, UnitMask, Units
 
 STARTS = ("uniform", "energy")
 """The names of starts; anything else is a file, or an array."""
@@ -78,8 +79,39 @@ class Problem:
 
     @cached_property
     def never(self) -> UnitMask:
-        """The units that are never acquired: padding."""
-        return self._in_fft_order(self.pattern.padding())
+        """The units that are never acquired: padding, and what the limits of the pattern leave out."""
+        return self._in_fft_order(self.pattern.never())
+
+    def project(self, theta: Units, budget: float) -> Units:
+        """Find the nearest probabilities that keep a budget and the limits of the pattern.
+
+        Args:
+            theta: Any numbers, (*units), in FFT order.
+            budget: What the probabilities may sum to.
+
+        Returns:
+            (*units), in FFT order; 1 for units that are always acquired, and 0 for those that never are.
+        """
+        if not self.pattern.limits.couple:
+            return constrain(theta, budget, self.always, self.never)
+        units = centred(theta, len(self.pattern.free)).cpu()
+        return self._in_fft_order(self.pattern.project(units, budget, self.pattern.centre(self.centre)))
+
+    def nearest(self, units: UnitMask, kept: UnitMask, worth: Units) -> UnitMask:
+        """Choose as many units that keep the limits, with as few changes as possible: see `Pattern.nearest`.
+
+        Args:
+            units: What is wished for, (*units), in FFT order.
+            kept: Those that must be chosen.
+            worth: By which changes are chosen.
+
+        Returns:
+            (*units), in FFT order.
+        """
+        if not self.pattern.limits.couple:
+            return units
+        wished, always, by = (centred(each, each.ndim).cpu() for each in (units, kept, worth))
+        return self._in_fft_order(self.pattern.nearest(wished, always, by))
 
     def initial(self, member: int) -> Units:
         """The probabilities that a member starts from."""
@@ -99,7 +131,7 @@ class Problem:
         """The same for a process that works on all images by itself."""
         return replace(self, images=self.images.alone())
 
-    def _in_fft_order(self, units: UnitMask) -> UnitMask:
+    def _in_fft_order(self, units: AnyArray) -> AnyArray:
         return fft_order(units, len(self.pattern.free)).to(self.images.device)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.limits import BLOCK, NONE_ASKED, LimitSettings
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class OpenConditions:
     recon: Reconstruction = ZERO_FILLED
     device: str | torch.device = CPU
     allow_readout: bool = False
+    limits: LimitSettings = NONE_ASKED
 
     def with_absolute_paths(self) -> "OpenConditions":
         """The same for a process in another folder, or on another machine that has the same disk."""
@@ -93,6 +95,7 @@ class OpenConditions:
             same_images=learning.part == "all",
             device=device,
             allow_readout=self.allow_readout,
+            limits=self.limits,
         )
 
 
@@ -112,6 +115,11 @@ def compare(
     convention: str = "paper",
     loss: str | None = None,
     centre: int | None = None,
+    shutter: str | None = None,
+    acs_shape: str = BLOCK,
+    partial_fourier: Mapping[int | str, float | str] | Sequence[str] | None = None,
+    largest_gap: Mapping[int | str, int] | Sequence[str] | None = None,
+    equal_per: int | str | None = None,
     axis: Sequence[int | str] | None = None,
     allow_readout: bool = False,
     jobs: int | None = None,
@@ -144,6 +152,12 @@ def compare(
         convention: How image quality is measured: `paper` or `fastmri`.
         loss: What methods that learn minimise. None: `mse`, or the loss of the segmentation.
         centre: Width of the calibration region that every mask acquires. None: that of the method.
+        shutter: `ellipse`: no mask acquires the corners of k-space. This and the following limits hold for the
+            masks that undersample the directions they are for.
+        acs_shape: The shape of the calibration region: `block` or `ellipse`.
+        partial_fourier: The share of directions that is acquired, such as {"ky": 0.75}.
+        largest_gap: The largest distance of neighbouring samples along a direction, such as {"ky": 4}.
+        equal_per: The direction for every place of which the same number of samples is acquired, such as `kz`.
         axis: The undersampled directions of methods that have as many, as numbers or names such as `ky`.
         allow_readout: Whether masks may undersample the readout, where it is known.
         jobs: Parallel processes; None: 1. If several, a script must call this below
@@ -172,7 +186,14 @@ def compare(
     chosen = parse_methods(methods or (), loss, task, by)
     settings: dict[str, Any] = {"volumes": any(method.for_volumes for method in chosen), **reading}
     free = None if axis is None else tuple(axis)
-    by_settings = (free, centre, convention, network, by, device, allow_readout)
+    limits = LimitSettings(
+        shutter=shutter,
+        acs_shape=acs_shape,
+        partial_fourier=partial_fourier or {},
+        largest_gap=largest_gap or {},
+        equal_per=equal_per,
+    )
+    by_settings = (free, centre, convention, network, by, device, allow_readout, limits)
     open_conditions = OpenConditions(data, Reading(**settings), *by_settings)
     conditions = open_conditions(on_file)
     whole = conditions.learning
@@ -265,6 +286,7 @@ def _claim(folder: Path, conditions: Conditions) -> None:
         },
         "centre": conditions.centre,
         "axis": conditions.axis,
+        "limits": None if conditions.limits == NONE_ASKED else asdict(conditions.limits),
         "network": None if task is None else _network_fingerprint(task),
         "reconstruction": None
         if conditions.recon.name == ZeroFilled.name

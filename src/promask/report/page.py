@@ -171,7 +171,7 @@ def _history(run: Run) -> dict[str, Any]:
 def _mask(run: Run) -> dict[str, Any]:
     """0: left out, 1: acquired, 2: padding."""
     pattern = run.distribution.pattern
-    states = run.mask.to(torch.uint8).masked_fill(pattern.expand(pattern.padding()), 2)
+    states = run.mask.to(torch.uint8).masked_fill(pattern.expand(pattern.never()), 2)
     shown = crop_centre(plane(states, pattern.pictured), WIDEST)
     names = [pattern.directions[axis] for axis in pattern.pictured] if pattern.directions else ["ky", "kx"]
     return {**pack(shown.numpy()), "centre": [n // 2 for n in shown.shape], "directions": names}

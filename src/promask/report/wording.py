@@ -178,6 +178,7 @@ def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[
     pattern, learner, reference = run.distribution.pattern, describe(run.config.learner), run.record.reference
     plane = f"The plane through the middle of k-space, {plane_note(pattern)}. " if len(pattern.shape) > 2 else ""
     padding = " Grey is padding, which is never acquired." if pattern.padding().any() else ""
+    padding = " Grey is never acquired." if pattern.limits.leave_out else padding
     member = " of the first member" if run.config.members > 1 else ""
     replaced = ", before a reference mask took the place of the learned one" if reference else ""
     ended = f" It ended after {run.history.stopped_after} of {run.config.steps} steps: the mask no longer changed."
@@ -336,7 +337,8 @@ def _noun(run: Run) -> str:
 
 def _acquired(run: Run) -> str:
     pattern = run.distribution.pattern
-    return f"{run.distribution.budget} of {pattern.units} {unit_noun(pattern)}"
+    within = f", {run.stated_acceleration}" if run.acceleration_within is not None else ""
+    return f"{run.distribution.budget} of {pattern.units} {unit_noun(pattern)}{within}"
 
 
 def _steps(run: Run) -> str:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from promask.errors import InputError
 from promask.operators.fourier import fft_order
+from promask.sampling.feasible import group_of
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, Masks, UnitMask, Units
 
@@ -98,6 +99,8 @@ class MaskDistribution:
             raise InputError("Probabilities must be numbers from 0 to 1.")
         if self.probabilities[self.pattern.padding()].any():
             raise InputError("Padding is never acquired: its probabilities must be 0.")
+        if self.probabilities[self.pattern.never()].any():
+            raise InputError("What the limits leave out is never acquired: its probabilities must be 0.")
         if not 1 <= self.budget <= self.pattern.units:
             raise InputError(f"The budget must be from 1 to {self.pattern.units} units, but is {self.budget}.")
 
@@ -127,7 +130,9 @@ class MaskDistribution:
         return self.pattern.expand(torch.stack(masks))
 
     def sample_exact(self, count: int, seed: int) -> Masks:
-        """Draw random masks, given that each acquires exactly `budget` units.
+        """Draw random masks, given that each acquires exactly `budget` units, and equal numbers where asked for.
+
+        With a largest gap, a mask that was drawn is brought to the nearest one that keeps it.
 
         Args:
             count: How many masks.
@@ -138,22 +143,16 @@ class MaskDistribution:
         """
         generator = torch.Generator().manual_seed(seed)
         theta = self.probabilities.flatten().to(torch.float64)
-        certain = theta >= 1
-        impossible = (theta <= 0) & ~self.pattern.padding().flatten()
-        open_units = ((theta > 0) & ~certain).nonzero().flatten()
-        wanted = self.budget - int(certain.sum())
-        undecided = ExactSizeSampler(theta[open_units], wanted) if 0 < wanted < len(open_units) else None
+        possible, group = ~self.pattern.never().flatten(), group_of(self.pattern).flatten()
+        groups = int(group.max()) + 1
+        parts = [_Part(theta, possible & (group == each), self.budget // groups) for each in range(groups)]
         masks = []
         for _ in range(count):
-            mask = certain.clone()
-            if wanted < 0:  # more certain units than the budget holds: they are alike
-                mask[_choose(certain, -wanted, generator)] = False
-            elif undecided is not None:
-                mask[open_units] = undecided.draw(generator)
-            elif wanted > 0:  # all that are possible, and the rest from the impossible ones, which are alike, too
-                mask[open_units] = True
-                mask[_choose(impossible, wanted - len(open_units), generator)] = True
-            masks.append(mask.reshape(self.pattern.unit_shape))
+            mask = torch.zeros(len(theta), dtype=torch.bool)
+            for part in parts:
+                part.draw(mask, generator)
+            drawn, certain = (each.reshape(self.pattern.unit_shape) for each in (mask, (theta >= 1) & mask))
+            masks.append(self.pattern.nearest(drawn, certain, self.probabilities))
         return self.pattern.expand(torch.stack(masks))
 
     def mean(self) -> torch.Tensor:
@@ -165,6 +164,29 @@ class MaskDistribution:
         theta = self.probabilities.to(torch.float64)
         bits = torch.special.entr(theta) + torch.special.entr(1 - theta)
         return float(bits.sum() / torch.log(torch.tensor(2.0)))
+
+
+class _Part:
+    """Units of which a fixed number is drawn."""
+
+    def __init__(self, theta: Float[Tensor, " units"], own: UnitMask, size: int) -> None:
+        self.certain = (theta >= 1) & own
+        self.impossible = (theta <= 0) & own
+        self.open = (own & (theta > 0) & ~self.certain).nonzero().flatten()
+        self.wanted = size - int(self.certain.sum())
+        undecided = 0 < self.wanted < len(self.open)
+        self.sampler = ExactSizeSampler(theta[self.open], self.wanted) if undecided else None
+
+    def draw(self, mask: UnitMask, generator: torch.Generator) -> None:
+        """Set the units that are drawn."""
+        mask |= self.certain
+        if self.wanted < 0:  # more certain units than the number holds: they are alike
+            mask[_choose(self.certain, -self.wanted, generator)] = False
+        elif self.sampler is not None:
+            mask[self.open] = self.sampler.draw(generator)
+        elif self.wanted > 0:  # all that are possible, and the rest from the impossible ones, which are alike, too
+            mask[self.open] = True
+            mask[_choose(self.impossible, self.wanted - len(self.open), generator)] = True
 
 
 def _choose(candidates: UnitMask, count: int, generator: torch.Generator) -> torch.Tensor:

@@ -14,7 +14,10 @@ from torch import Tensor
 
 from promask.errors import InputError
 from promask.operators.fourier import real_product
-from promask.types import Geometry, Spectra, UnitDraws
+from promask.sampling import feasible
+from promask.sampling.limits import NO_LIMITS, Limits, axis_number
+from promask.sampling.projection import constrain
+from promask.types import Geometry, Spectra, UnitDraws, UnitMask, Units
 
 FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
 """How many axes of k-space are undersampled, by the name of the pattern."""
@@ -37,6 +40,7 @@ class Pattern:
             outside is padding: it is never acquired, and not counted.
         directions: The names of all axes, such as ("kx", "ky"); empty if they are not known.
         readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
+        limits: What else a protocol demands: see `promask.sampling.limits`.
     """
 
     shape: tuple[int, ...]
@@ -44,6 +48,7 @@ class Pattern:
     extent: tuple[tuple[int, int], ...] = ()
     directions: tuple[str, ...] = ()
     readout: int | None = None
+    limits: Limits = NO_LIMITS
 
     def __post_init__(self) -> None:
         if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
@@ -60,6 +65,7 @@ class Pattern:
         if len(self.directions) not in (0, len(self.shape)) or self.readout not in (None, *range(len(self.shape))):
             raise InputError(f"The directions {list(self.directions)} do not fit k-space of {list(self.shape)}.")
         object.__setattr__(self, "extent", extent)
+        self.limits.check(self.unit_shape, self._unit_extent)
 
     @staticmethod
     def named(
@@ -126,7 +132,7 @@ class Pattern:
         """
         readout = geometry.readout
         encoded = [each for each in range(len(shape)) if each != readout]
-        chosen = None if axis is None else [_axis_number(each, geometry, len(shape)) for each in axis]
+        chosen = None if axis is None else [axis_number(each, geometry.axes, len(shape)) for each in axis]
         if name is None:
             usual = len(encoded) if readout is not None else min(2, len(shape))
             name = f"{usual if chosen is None else len(chosen)}d"
@@ -215,20 +221,43 @@ class Pattern:
     def _unit_extent(self) -> tuple[tuple[int, int], ...]:
         return tuple(self.extent[axis] for axis in self.free)
 
+    def name_of(self, position: int) -> str:
+        """Name an undersampled direction.
+
+        Args:
+            position: Its place among the undersampled ones.
+
+        Returns:
+            Such as `ky`, or `axis 0` if it is not known.
+        """
+        axis = self.free[position]
+        return self.directions[axis] if self.directions else f"axis {axis}"
+
+    def never(self) -> Bool[Tensor, "*units"]:
+        """The units that are never acquired: padding, and what the shutter and partial Fourier leave out."""
+        if not self.limits.leave_out:
+            return self.padding()
+        return self.padding() | self.limits.never(self.unit_shape, self._unit_extent)
+
+    @property
+    def acquirable(self) -> int:
+        """How many units may be acquired."""
+        return int((~self.never()).sum()) if self.limits.leave_out else self.units
+
     def padding(self) -> Bool[Tensor, "*units"]:
-        """The units that are never acquired."""
+        """The units that the scanner does not cover."""
         outside = torch.ones(self.unit_shape, dtype=torch.bool)
         outside[tuple(slice(*ends) for ends in self._unit_extent)] = False
         return outside
 
     def budget(self, acceleration: float) -> int:
-        """Compute the number of units that may be acquired, S = floor(units / acceleration).
+        """Compute the number of units that are acquired, S = floor(units / acceleration).
 
         Args:
             acceleration: The acceleration factor, from 1 to the number of units.
 
         Returns:
-            S, at least 1.
+            S, at least 1; with equal numbers for each kz, rounded down to a multiple of how many there are.
         """
         if not 1 <= acceleration <= self.units:
             raise InputError(
@@ -236,7 +265,17 @@ class Pattern:
                 f"{acceleration:g}."
             )
         # 33 / 1.1 is 29.999999999999996 in floating point, and 30 to everyone else.
-        return math.floor(self.units / acceleration + 1e-9)
+        budget = math.floor(self.units / acceleration + 1e-9)
+        if self.limits.equal_per is None:
+            return budget
+        groups = int(feasible.group_of(self).max()) + 1
+        if budget < groups:
+            each = self.name_of(self.limits.equal_per)
+            raise InputError(
+                f"`equal_per` {each} needs at least {groups} samples, one for each, but x{acceleration:g} leaves "
+                f"{budget}: choose a lower acceleration."
+            )
+        return budget - budget % groups
 
     def expand(self, units: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """Broadcast units to masks.
@@ -292,7 +331,7 @@ class Pattern:
         return self.total(squares.squeeze(1) if squares.shape[1] == 1 else squares.sum(1))
 
     def centre(self, width: int) -> Bool[Tensor, "*units"]:
-        """Choose the units within a block around the centre of k-space.
+        """Choose the units within a block, or an ellipse, around the centre of k-space.
 
         >>> Pattern((4, 6), free=(1,)).centre(2)
         tensor([False, False,  True,  True, False, False])
@@ -301,12 +340,9 @@ class Pattern:
             width: Along every undersampled axis.
 
         Returns:
-            (*unit_shape), without padding.
+            (*unit_shape), without what is never acquired.
         """
-        block = torch.zeros(self.unit_shape, dtype=torch.bool)
-        starts = [max(0, n // 2 - width // 2) for n in self.unit_shape]
-        block[tuple(slice(start, start + width) for start in starts)] = True
-        return block & ~self.padding()
+        return self.limits.centre(self.unit_shape, width) & ~self.never()
 
     def block(self, width: int, budget: int) -> Bool[Tensor, "*units"]:
         """Choose the calibration region, which must fit the number of units that may be acquired.
@@ -319,7 +355,8 @@ class Pattern:
             (*unit_shape), centred: whether each unit is in the region.
 
         Raises:
-            InputError: If the region has more units than may be acquired.
+            InputError: If the region has more units than may be acquired, or no mask of so many units could have
+                the region and keep the limits.
         """
         if width < 0:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
@@ -330,6 +367,14 @@ class Pattern:
                 f"A `centre` of width {width} has {size} samples or lines, but only {budget} are acquired: "
                 f"choose a narrower centre or a lower acceleration."
             )
+        whole = self.limits.centre(self.unit_shape, width) & ~self.padding()
+        if self.limits.partial_fourier and not self.limits.shutter and (whole & ~block).any():
+            raise InputError(
+                f"A `centre` of width {width} reaches into what `partial_fourier` leaves out: choose a narrower "
+                f"centre or a larger share."
+            )
+        if self.limits != NO_LIMITS:
+            feasible.check_numbers(self, block, budget)
         return block
 
     def innermost(self, count: int) -> Bool[Tensor, "*units"]:
@@ -371,23 +416,71 @@ class Pattern:
         return result
 
     def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
-        """Choose the units of largest value, none of them in the padding.
+        """Choose so many units that keep the limits, with the largest sum of values.
 
         Ties go to the unit nearer to the centre of k-space, then to the one that comes first in memory.
 
         Args:
-            values: One for each unit, (*unit_shape).
+            values: One for each unit, (*unit_shape); infinite for units that must be chosen.
             count: How many units.
 
         Returns:
             (*unit_shape).
+
+        Raises:
+            InputError: If no so many units keep the limits.
+        """
+        if self.limits.couple:
+            return feasible.largest(self, values, count)
+        chosen = torch.zeros(values.numel(), dtype=torch.bool)
+        chosen[self.by_value(values)[:count]] = True
+        return chosen.reshape(self.unit_shape)
+
+    def by_value(self, values: Shaped[Tensor, "*units"]) -> Shaped[Tensor, " units"]:
+        """Order the units that may be acquired, as `largest` does.
+
+        Args:
+            values: One for each unit, (*unit_shape).
+
+        Returns:
+            The numbers of the units, those of the largest values first.
         """
         nearest_first = self.distance().flatten().argsort(stable=True)
-        nearest_first = nearest_first[~self.padding().flatten()[nearest_first]]
-        by_value = values.flatten()[nearest_first].argsort(descending=True, stable=True)
-        chosen = torch.zeros(values.numel(), dtype=torch.bool)
-        chosen[nearest_first[by_value[:count]]] = True
-        return chosen.reshape(self.unit_shape)
+        nearest_first = nearest_first[~self.never().flatten()[nearest_first]]
+        return nearest_first[values.flatten()[nearest_first].argsort(descending=True, stable=True)]
+
+    def nearest(self, units: UnitMask, always: UnitMask, worth: Units) -> UnitMask:
+        """Choose as many units that keep the limits, with as few changes as possible.
+
+        Args:
+            units: What is wished for, (*unit_shape).
+            always: Units that must be chosen, (*unit_shape).
+            worth: By which changes are chosen, (*unit_shape): units of more worth come, and those of less leave.
+
+        Returns:
+            (*unit_shape).
+        """
+        return feasible.nearest(self, units, always, worth) if self.limits.couple else units
+
+    def project(self, theta: Units, budget: float, always: UnitMask) -> Units:
+        """Find the nearest probabilities that keep the budget and the limits.
+
+        They are 1 for units that are always acquired, 0 for those that never are, and sum to at most the budget;
+        with equal numbers, those of each kz to at most its share; and those of every window of the largest gap to
+        at least 1. With a largest gap, an iteration finds them, and numbers that are more than 100 from the margin
+        count as 100 from it.
+
+        Args:
+            theta: Any numbers, (*unit_shape), centred.
+            budget: What the probabilities may sum to.
+            always: Units that are always acquired, (*unit_shape), centred.
+
+        Returns:
+            (*unit_shape), centred.
+        """
+        if self.limits.couple:
+            return feasible.project(self, theta, budget, always).to(theta)
+        return constrain(theta, budget, always, self.never().to(theta.device))
 
     def distance(self) -> Shaped[Tensor, "*units"]:
         """Squared distance of each unit from the centre of k-space, in units of the half width of each axis."""
@@ -419,14 +512,3 @@ def scannable(usual: str, possible: Sequence[int], dimensions: int, readout: boo
     most = dimensions - readout
     fitting = [free for free in possible if free <= most]
     return usual if FREE_AXES[usual] <= most or not fitting else f"{max(fitting)}d"
-
-
-def _axis_number(axis: int | str, geometry: Geometry, dimensions: int) -> int:
-    """The number of an axis that is given by its number or its direction; `y` is short for `ky`."""
-    if isinstance(axis, int):
-        return axis
-    name = f"k{axis.lower().removeprefix('k')}"
-    if name not in geometry.axes:
-        known = f"are {', '.join(geometry.axes)}" if geometry.axes else f"have numbers, 0 to {dimensions - 1}"
-        raise InputError(f"There is no direction {axis!r}: the axes of k-space {known}.")
-    return geometry.axes.index(name)

@@ -23,6 +23,7 @@ from promask.errors import InputError
 from promask.export.formats import BY_SUFFIX
 from promask.learning.config import Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
+from promask.sampling.limits import BLOCK, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry
 
@@ -79,6 +80,8 @@ class LearnRequest(ReadingRequest):
     steps: int | None = None
     seed: int | None = None
     centre: int | None = None
+    shutter: str | None = None
+    acs_shape: str = BLOCK
     coils: int | None = None
 
     def check(self) -> None:
@@ -120,7 +123,7 @@ class LearnRequest(ReadingRequest):
             elif value is True:
                 words += [f"--{name.replace('_', '-')}"]
             else:
-                words += [f"--{name}", str(value[0] if isinstance(value, tuple) else value)]
+                words += [f"--{name.replace('_', '-')}", str(value[0] if isinstance(value, tuple) else value)]
         out = f"runs/{split_name(Path(data))[0]}-x{self.acceleration:g}"
         command = shlex.join([*words, "--out", out])
         if mask is None:
@@ -138,6 +141,7 @@ class LearnRequest(ReadingRequest):
             raise RefusedError(400, description["refusal"])
         axis = None if self.axis is None else (self.axis,)
         pattern = Pattern.on(description["shape"], geometry_of(description), self.pattern, axis)
+        pattern = LimitSettings(shutter=self.shutter, acs_shape=self.acs_shape).on(pattern)
         pattern.block(self.centre or 0, pattern.budget(self.acceleration))
         return pattern
 

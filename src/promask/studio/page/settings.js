@@ -15,6 +15,9 @@ function wish() {
   for (const name of ["coils", "centre", "steps", "seed"]) {
     if (at(name).value !== "") result[name] = at(name).valueAsNumber;
   }
+  for (const name of ["acs_shape", "shutter"]) {
+    if (at(name).value !== "") result[name] = at(name).value;
+  }
   return result;
 }
 
