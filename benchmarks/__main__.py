@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.hybrid import hybrid_steps, large_run
 from benchmarks.memory import peak_memory
 from benchmarks.network import network_steps
 from benchmarks.processes import PROCESSES, checkpoints, processes_table
@@ -92,6 +93,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256, help="pixels along each axis")
     parser.add_argument("--largest", type=int, default=SCALING_SIZES[-1], help="pixels of the largest grid")
     parser.add_argument("--volumes", type=int, default=40, help="number of volumes to read from files")
+    parser.add_argument("--volume", type=int, default=160, help="length of the large volume; 0: none")
     parser.add_argument(
         "--published", action="store_true", help="also run one member of the paper preset, which takes minutes"
     )
@@ -116,6 +118,10 @@ def main() -> None:
     kept = checkpoints(data, 25 * arguments.steps)
     iterative = {"images": reconstruction_steps(data, arguments.steps), "step": run_step(data, arguments.steps)}
 
+    n = arguments.volume
+    small = (n * 3 // 16, n // 2, n * 3 // 5)
+    hybrid = {"steps": hybrid_steps(small, 120), "large": large_run((n, n * 6 // 5, n))} if n else None
+
     record = {
         "size": size,
         "threads": torch.get_num_threads(),
@@ -129,6 +135,7 @@ def main() -> None:
         "processes": several,
         "checkpoints": kept,
         "iterative": iterative,
+        "hybrid": hybrid,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(record, indent=1))
@@ -208,6 +215,17 @@ def show(record: dict[str, Any]) -> None:
     console.print(
         f"A step of learning for CG-SENSE takes {iterative['step']:.2f} s, so that {WHOLE} steps take "
         f"{WHOLE * iterative['step'] / 60:.1f} minutes."
+    )
+    if record["hybrid"] is None:
+        return
+    steps, large = record["hybrid"]["steps"], record["hybrid"]["large"]
+    whole = steps["steps"] * steps["whole_step"]
+    console.print(
+        f"A volume of {' x '.join(map(str, steps['shape']))} with {COILS} coils and cs: {steps['steps']} steps in "
+        f"hybrid space take {steps['run']:.1f} s, 1/{whole / steps['run']:.0f} of as many on whole volumes. "
+        f"{' x '.join(map(str, large['shape']))} with CG-SENSE, from raw data to the report: "
+        f"{large['seconds'] / 60:.1f} minutes, {large['above_data'] / 2**30:.1f} GB above the "
+        f"{large['data'] / 2**30:.2f} GB of the data."
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from benchmarks.alternatives import ALTERNATIVES, alternative, swapped
+from benchmarks.hybrid import hybrid_steps
 from benchmarks.processes import checkpoints
 from benchmarks.scale import row
 from benchmarks.steps import hearts
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_benchmark_runs(tmp_path):
     """Small and short: that it works, not how fast it is."""
-    sizes = ["--steps", "2", "--size", "32", "--largest", "128", "--volumes", "4"]
+    sizes = ["--steps", "2", "--size", "32", "--largest", "128", "--volumes", "4", "--volume", "0"]
     command = [sys.executable, "-m", "benchmarks", *sizes, "--out", tmp_path / "bench.json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
@@ -43,6 +44,12 @@ def test_the_benchmark_runs(tmp_path):
     assert "Checkpoints of a run of 50 steps" in shown
     assert [row["fourier"] for row in record["iterative"]["images"]] == [23, 43, 43, 101]
     assert "this / its own transforms" in shown
+
+
+def test_slices_are_timed_beside_whole_volumes():
+    found = hybrid_steps((4, 16, 12), steps=2)
+    assert found["run"] > 0
+    assert found["whole_step"] > 0
 
 
 def test_the_cost_of_checkpoints_is_measured(monkeypatch):
