@@ -1,8 +1,8 @@
 """How far from the centre to sample at several levels of noise: `python -m benchmarks.noise_reach blocks.npz`.
 
 The file is that of `benchmarks.brain_blocks`. For each noise, a mask for CG-SENSE is learned among all samples,
-and among those of most signal only, a few times as many as are acquired. Beside them: the largest energy, the central
-block, and the mask of the learner, which finds its reach by itself.
+and among those of most signal only, a few times as many as are acquired. Beside them: the largest energy, the
+central block, and the mask of the learner, which finds its reach by itself.
 """
 
 import argparse
