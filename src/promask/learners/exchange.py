@@ -154,7 +154,7 @@ class ExchangeEvidence:
                 self.members[wanted.topk(self.problem.budget).indices] = True
                 self._keep_limits(wanted)
                 self._judge()
-            self.members = self.best
+            self.members = self.best if self.best.any() else self.members  # none, if no loss is a number
             self._set_reach(0)
         self.step = step
         self.queue = torch.zeros(0, dtype=torch.int64, device=theta.device)
@@ -220,14 +220,12 @@ class ExchangeEvidence:
         """Judge the mask; reach further while that helps, and otherwise go back to the best mask."""
         reach = int(self.reach)
         better = self._judge()
-        if not better:
+        if not better and self.best.any():
             self.members = self.best
         if self.growing:
             grows = better and reach + 1 < len(REACHES) and self.step < GROWING * self.steps
             self.growing = torch.tensor(grows)
             self._set_reach(reach + 1 if grows else reach if better else max(reach - 1, 0))
-        if self.step == self.steps:
-            self.members = self.best
 
     def _judge(self) -> bool:
         """Whether the mask is the best so far for some images."""
