@@ -52,6 +52,9 @@ class DataDescription:
     positions: str | None = None
     """The direction along which slices are positions of a hybrid space; None if they are not."""
 
+    cut: str = ""
+    """The second phase encoding, along which volumes were cut into slices; empty if they were not."""
+
     def sentence(self) -> str:
         """Such as `kspace: 6 slices, 8 coils, readout kx (320, 2x oversampled), phase encoding ky (256)`."""
         noun = "volume" if len(self.shape) == 3 else "slice"
@@ -70,6 +73,8 @@ class DataDescription:
         parts += [self._axis(*each) for each in enumerate(self.axes)] or [" x ".join(map(str, self.shape))]
         if self.holds == "kspace" and not self.emulated and self.readout is None and self._may_have_readout:
             parts.append("readout not known")
+        if self.cut:
+            parts.append(f"slices along {self.cut}, which is phase-encoded, too (masks of ky-kz: volumes)")
         if self.noise:
             parts.append(f"noise {self.noise:g} added")
         if self.sensitivities is not None:
@@ -156,6 +161,7 @@ def describe_data(
         voxel=geometry.voxel,
         sensitivities=_sensitivities(example, reading, recon) if coils else None,
         understood=getattr(source, "understood", ""),
+        cut=getattr(source, "cut", ""),
         positions=next((name for name in counts if name in IMAGE_DIRECTIONS), None),
     )
 

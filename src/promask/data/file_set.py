@@ -97,7 +97,7 @@ class FileSet:
         self.files, shape, geometry = keep_common_layout(files, reading)
         self.geometry = scan_geometry(choose_readout(geometry, reading, name), reading)
         self.holds_kspace, self.counts = self.files[0].holds_kspace, common_counts(self.files)
-        self.understood = self.files[0].understood
+        self.understood, self.cut = self.files[0].understood, self.files[0].cut
         self.shape = scan_shape(shape, reading, name)
         self.places = [(place, number) for place, file in enumerate(self.files) for number in file.numbers]
         """The file of each sample, and its number in it."""

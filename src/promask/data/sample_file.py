@@ -46,6 +46,8 @@ class SampleFile:
     """How many slices, frames and contrasts the samples are of, slowest first; their product is all samples."""
     understood: str = "the format"
     """By what the roles of the axes are known, for `promask inspect`."""
+    cut: str = ""
+    """The second phase encoding, along which volumes were cut into slices; empty if they were not."""
     held_out: bool | None = None
     variant: str = ""
     """What else determines the content: how a reader treats the values."""

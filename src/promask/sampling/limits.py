@@ -88,7 +88,10 @@ class Limits:
         if any(not 0 <= position < len(shape) for position in named):
             raise InputError(f"The limits {self} do not fit {len(shape)} undersampled directions.")
         if len(shape) < 2 and (self.shutter is not None or self.equal_per is not None):
-            raise InputError("`shutter` and `equal_per` need two undersampled directions, but there is one.")
+            raise InputError(
+                "`shutter` and `equal_per` need two undersampled directions, but there is one: of a volume, "
+                "set `volumes`."
+            )
         for position, share in self.partial_fourier:
             if not 0.5 < share <= 1:
                 raise InputError(

@@ -71,6 +71,7 @@ def read_bart(path: Path, reading: Reading) -> SampleFile:
             channels=COIL_ROLE if coils > 1 else "",
         ),
         counts=counts,
+        cut=DIRECTIONS[2] if depth > 1 and holds_kspace else "",
         variant=f"bart {holds_kspace}",
     )
 

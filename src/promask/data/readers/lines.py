@@ -129,6 +129,7 @@ class Lines:
             counts={name: count * (depth if name == SLICE else 1) for name, count in found.counts.items()},
             understood="the format"
             + ("; oversampling of the readout removed" if self.width < self.shape[0] else ""),
+            cut=DIRECTIONS[2] if depth > 1 else "",
             variant="lines",
         )
 
