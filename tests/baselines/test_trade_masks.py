@@ -10,7 +10,7 @@ import pytest
 import torch
 from suites import check_baseline
 
-from helpers import smooth_images
+from helpers import seeded, smooth_images
 from promask import evaluate
 from promask.baselines import BASELINES, baseline_mask, lattices, tuned
 from promask.baselines import bart as bart_masks
@@ -21,6 +21,7 @@ from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.errors import InputError
 from promask.recon import CgSense
+from promask.sampling.limits import Limits
 from promask.sampling.pattern import Pattern
 
 LINES_OR_POINTS = ("regular", "caipi", "partial-fourier", "variable-density", "poisson-tuned")
@@ -295,3 +296,18 @@ def test_without_bart(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(InputError, match=r"bart-poisson masks need the program bart: install BART .* on the PATH"):
         units_of("bart-poisson", Pattern((32, 32), (0, 1)), 4)
+
+
+ELLIPTICAL = [name for name, each in BASELINES.items() if 2 in each.free and name != "loupe" and not each.missing]
+
+
+@pytest.mark.parametrize("name", ELLIPTICAL)
+def test_elliptical_variants_are_exact_and_leave_the_corners(name):
+    """Of volumes, tuned on their slices."""
+    volumes = load(torch.rand(1, 2, 32, 30, generator=seeded(0)), Reading(volumes=True, coils=2))
+    pattern = Pattern((2, 32, 30), free=(1, 2), limits=Limits(shutter="ellipse"))
+    mask = baseline_mask(name, volumes, pattern, 5, recon=CgSense(iterations=2))
+    assert int(mask[0].sum()) == 32 * 30 // 5
+    assert torch.equal(mask[0], mask[1])
+    y, z = (torch.arange(n)[:, None] - n // 2 for n in (32, 30))
+    assert not mask[0][((y / 16) ** 2 + (z.T / 15) ** 2) > 1].any()
