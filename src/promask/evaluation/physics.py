@@ -12,7 +12,12 @@ from promask.types import Geometry, Mask
 
 @dataclass(frozen=True)
 class MaskPhysics:
-    """The point-spread function of a mask, and how densely it samples k-space."""
+    """The point-spread function of a mask, and how densely it samples k-space.
+
+    Args:
+        point_spread: The widths, side lobes and energies of its point-spread function.
+        density: Where its samples are.
+    """
 
     point_spread: PointSpread
     density: SamplingDensity

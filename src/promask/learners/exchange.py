@@ -45,6 +45,8 @@ REACHES = (1.25, 1.6, 2.5, 4.0, math.inf)
 """Among how many units of most signal the mask is found, one after the other, in multiples of the budget."""
 GROWING = 0.5
 """The share of the steps in which the reach may grow."""
+PATIENCE = 2
+"""So many masks in a row that are no better end the growth."""
 LOOKS = 10
 """How often the mask is judged, at equal distances."""
 JUDGES = 16
@@ -128,8 +130,8 @@ class ExchangeEvidence:
         flat = problem.energy.flatten()
         self.signal = smoothed(log_energy(problem.energy), ~problem.never).flatten()
         """The order in which units come within reach: noise does not matter to a mean over many."""
-        self.reach, self.growing = torch.zeros((), dtype=torch.int64), torch.ones((), dtype=torch.bool)
-        """A place among the reaches, and whether the next one is to be tried."""
+        self.reach, self.best_reach, self.failures = torch.zeros(3, dtype=torch.int64)
+        """Places among the reaches, now and of the best mask; and how many masks since then were no better."""
         self.best = torch.zeros_like(flat, dtype=torch.bool)
         self.best_loss = torch.full((), math.inf, dtype=torch.float64)
         self.within = torch.zeros_like(self.best)
@@ -218,14 +220,13 @@ class ExchangeEvidence:
 
     def _look(self) -> None:
         """Judge the mask; reach further while that helps, and otherwise go back to the best mask."""
-        reach = int(self.reach)
-        better = self._judge()
-        if not better and self.best.any():
-            self.members = self.best
-        if self.growing:
-            grows = better and reach + 1 < len(REACHES) and self.step < GROWING * self.steps
-            self.growing = torch.tensor(grows)
-            self._set_reach(reach + 1 if grows else reach if better else max(reach - 1, 0))
+        if self._judge():
+            self.best_reach, self.failures = self.reach, torch.zeros_like(self.failures)
+        elif self.best.any():
+            self.members, self.failures = self.best, self.failures + 1
+        further = int(self.reach) + 1
+        grows = self.step < GROWING * self.steps and self.failures < PATIENCE and further < len(REACHES)
+        self._set_reach(further if grows else int(self.best_reach))
 
     def _judge(self) -> bool:
         """Whether the mask is the best so far for some images."""
@@ -250,8 +251,7 @@ class ExchangeEvidence:
             "counts": self.counts,
             "best": self.best,
             "best_loss": self.best_loss,
-            "reach": self.reach,
-            "growing": self.growing,
+            "reaches": torch.stack([self.reach, self.best_reach, self.failures]),
         }
 
     def resume(self, state: Mapping[str, torch.Tensor]) -> None:
@@ -259,12 +259,11 @@ class ExchangeEvidence:
         self.members = restore_tensor(state["members"], self.members)
         self.worths = restore_tensor(state["sums"], self.worths)
         self.counts = restore_tensor(state["counts"], self.counts)
-        self.best, self.growing = (
-            restore_tensor(state[name], getattr(self, name)) for name in ("best", "growing")
-        )
-        loss = state["best_loss"]
-        self.best_loss = torch.as_tensor(loss, dtype=torch.float64)
-        self._set_reach(int(restore_tensor(state["reach"], self.reach)))
+        self.best = restore_tensor(state["best"], self.best)
+        self.best_loss = restore_tensor(state["best_loss"], self.best_loss.new_zeros(()))
+        reaches = restore_tensor(state["reaches"], torch.zeros(3, dtype=torch.int64))
+        self.reach, self.best_reach, self.failures = reaches
+        self._set_reach(int(self.reach))
 
     @property
     def _worth(self) -> Units:

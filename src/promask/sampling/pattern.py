@@ -166,8 +166,9 @@ class Pattern:
     def plane(self, axis: int) -> "Pattern":
         """The pattern of slices along an axis that is not undersampled: it has the same units.
 
-        >>> Pattern((4, 6, 5), free=(1, 2)).plane(0)
-        Pattern(shape=(6, 5), free=(0, 1), extent=((0, 6), (0, 5)), directions=(), readout=None)
+        >>> plane = Pattern((4, 6, 5), free=(1, 2)).plane(0)
+        >>> plane.shape, plane.free
+        ((6, 5), (0, 1))
 
         Args:
             axis: The axis to leave out.
