@@ -19,6 +19,7 @@ COMMANDS = [
     "figure reconstructions run energy --out reconstructions",
     "figure contours run --network unet.safetensors --out contours",
     "figure variance run --draws 2 --out variance",
+    "figure noise run --data hearts.npz --coils 2 --recon sense --replicas 2 --out noise",
 ]
 
 

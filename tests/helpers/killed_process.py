@@ -61,6 +61,7 @@ def serve(errors):
     torch.set_num_threads(1)
     checkpoint.SHARE = 1e9
     promask.report.page.save_figure = not_drawn
+    promask.report.page.figure_picture = lambda figure: "data:image/png;base64,"
     for line in sys.stdin:
         order = json.loads(line)
         if not order["forked"]:
