@@ -4,7 +4,10 @@ Coordinates are fractions of the field of view: (0, 0) is the top left corner, (
 x runs to the right and y downwards, so an anatomy looks the same at every image size.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -29,7 +32,8 @@ class Anatomy:
     """The slices of a procedural data set.
 
     `image` is (N, H, W) float32 or complex64, `label` (N, H, W) uint8, and `subject` names the subject of
-    each of the N slices, e.g. `Anatomy(image, label, ["knee-000", "knee-000", "knee-001"])`.
+    each of the N slices, e.g. `Anatomy(image, label, ["knee-000", "knee-000", "knee-001"])`. If the anatomy
+    moves, each slice is a series of T frames, and `image` and `label` are (N, T, H, W).
     """
 
     image: Image
@@ -177,6 +181,12 @@ class Canvas:
         self.label: Labels = np.zeros((size, size), dtype=np.uint8)
         self._place = partial(placement, depth=depth)
 
+    def copy(self) -> Canvas:
+        """Begin from what has been painted so far, and leave this canvas as it is."""
+        twin = copy(self)
+        twin.image, twin.label = self.image.copy(), self.label.copy()
+        return twin
+
     def mask(self, outlines: Points) -> Raster:
         """Rasterise (..., M, 2) outlines to (size, size) values from 0 to 1."""
         return coverage(self._place(outlines), self.size)
@@ -209,11 +219,14 @@ def texture(rng: Generator, size: int, scale: float, stretch: float = 1, slope: 
 
 
 def _scan(rng: Generator, tissue: Raster, coils: Points, noise: float, phase: bool) -> Image:
-    """Image a (S, H, W) stack of tissue with surface coils, blur, complex noise and, if asked, a phase."""
+    """Image a stack of tissue with surface coils, blur, complex noise and, if asked, a phase.
+
+    The stack is (S, H, W) or, if the tissue moves, (S, T, H, W). Frames differ in their noise and share a phase.
+    """
     grid = np.stack(np.meshgrid(*[(np.arange(tissue.shape[-1]) + 0.5) / tissue.shape[-1]] * 2), axis=-1)
     distance = np.linalg.norm(grid - coils[:, None, None], axis=-1)
     sensitivity = np.sqrt(((1 + (distance / 0.37) ** 2) ** -2.0).sum(axis=0))
-    clean = ndimage.gaussian_filter((tissue * sensitivity).astype(np.float32), (0, 0.48, 0.48))
+    clean = ndimage.gaussian_filter((tissue * sensitivity).astype(np.float32), 0.48, axes=(-2, -1))
     clean /= np.percentile(clean, 99.5)
     grain = rng.standard_normal((2, *tissue.shape), dtype=np.float32) * noise * clean[clean > 0.1].mean()
     # White complex noise looks the same under any phase, so both versions may share the same draw.
@@ -221,8 +234,22 @@ def _scan(rng: Generator, tissue: Raster, coils: Points, noise: float, phase: bo
     if not phase:
         return np.asarray(np.abs(signal), dtype=np.float32)
     waves, ramp = Waves(rng, 1, 0.8, 0.7), rng.normal(0, 1.5, 2)
-    angle = [waves(grid, depth)[..., 0] + grid @ ramp for depth in np.linspace(0, 1, len(tissue))]
-    return np.asarray(signal * np.exp(1j * np.stack(angle)), dtype=np.complex64)
+    angle = np.stack([waves(grid, depth)[..., 0] + grid @ ramp for depth in np.linspace(0, 1, len(tissue))])
+    turned = np.exp(1j * angle) if tissue.ndim == 3 else np.exp(1j * angle)[:, None]
+    return np.asarray(signal * turned, dtype=np.complex64)
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A slice that has been drawn: tissue and labels, both (H, W) or, if the anatomy moves, (T, H, W)."""
+
+    @property
+    def image(self) -> Raster:
+        """The tissue."""
+
+    @property
+    def label(self) -> Labels:
+        """The labels."""
 
 
 @runtime_checkable
@@ -231,7 +258,7 @@ class Model(Protocol):
 
     coils: Points
 
-    def slice(self, rng: Generator, size: int, depth: float) -> Canvas:
+    def slice(self, rng: Generator, size: int, depth: float) -> Drawing:
         """Draw one slice; the anatomy is settled, `rng` serves its texture."""
 
 
