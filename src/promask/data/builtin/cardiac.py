@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 from promask.data.builtin.phantom import (
@@ -74,10 +77,29 @@ def cardiac(
     >>> cardiac(subjects=2, slices=3, size=64).image.shape
     (6, 64, 64)
     """
-    return acquire("cardiac", _Chest, (subjects, slices, size), seed, noise, phase)
+    return acquire("cardiac", Chest, (subjects, slices, size), seed, noise, phase)
 
 
-class _Chest:
+@dataclass(frozen=True)
+class Moment:
+    """How a moment of the heartbeat differs from the one that `cardiac` draws, which is the default.
+
+    Args:
+        area: Area of the left ventricular cavity, relative to that of `cardiac`.
+        width: Width of the right ventricle in units of the left one's, relative to that of `cardiac`.
+        turn: Rotation about the long axis, in radians.
+        shift: Displacement to the right and downwards on the image, in fractions of the field of view.
+        blood: Brightness of the blood, relative to that of `cardiac`.
+    """
+
+    area: float = 1.0
+    width: float = 1.0
+    turn: float = 0.0
+    shift: tuple[float, float] = (0.0, 0.0)
+    blood: float = 1.0
+
+
+class Chest:
     """The chest of one subject."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -109,14 +131,29 @@ class _Chest:
 
     def slice(self, rng: np.random.Generator, size: int, depth: float) -> Canvas:
         """Draw the slice at a depth from 0, base, to 1, apex."""
+        canvas, cloudy = self.surroundings(rng, size, depth)
+        self.heart(canvas, depth, cloudy, cloudy, Moment())
+        return canvas
+
+    def surroundings(self, rng: np.random.Generator, size: int, depth: float) -> tuple[Canvas, Raster]:
+        """Draw all but the heart.
+
+        Args:
+            rng: For the texture; the anatomy is settled.
+            size: Number of rows and of columns.
+            depth: From 0, base, to 1, apex.
+
+        Returns:
+            The canvas and the texture of the tissue.
+        """
         canvas = Canvas(size, self._placement, depth)
         cloudy = texture(rng, size, 0.03, slope=3)
         sheet = texture(rng, size, 0.025)
         septa = np.exp(-(sheet**2) / 0.02)
         cavity = self._chest_wall(canvas, depth, cloudy, septa)
         self._abdomen(canvas, cavity, depth, cloudy, sheet)
-        self._heart(canvas, cavity, depth, cloudy)
-        return canvas
+        self._pad(canvas, cavity, depth, cloudy)
+        return canvas, cloudy
 
     def _chest_wall(self, canvas: Canvas, depth: float, cloudy: Raster, septa: Raster) -> Raster:
         """Paint skin, fat, muscle, ribs and lungs, and return the mask of the cavity."""
@@ -163,54 +200,76 @@ class _Chest:
         _organ(canvas, ellipse((0.68, 0.94), (0.05, 0.07), 0.5), 0.38 * (1 + 0.25 * cloudy), inside)
         _organ(canvas, ellipse(*_GREAT_VESSELS), 0.9 * _BLOOD * (1 + 0.04 * cloudy))
 
-    def _heart(self, canvas: Canvas, cavity: Raster, depth: float, cloudy: Raster) -> None:
-        """Paint both ventricles in their fat and pericardium."""
-        inner = self._cavity * (1 - 0.65 * depth**2.2)
-        outer = inner + self._thickness * (1 - 0.25 * depth)
-        # The heart rests on the diaphragm, so it sinks as it narrows towards the apex.
-        centre = np.array([self._across, 0.59 + self._diaphragm - 0.03 * depth - outer])
-        oval = np.array([1.03, 0.97])
-        epicardium = ellipse(centre, outer * oval, 0.6)
-        width = self._right_width * (1 - depth**1.6)
-        edge = [(0.2, -0.96), (0.8 + 0.2 * width, -1.0), (1 + 0.65 * width, -0.6), (1 + width, 0.05)]
-        edge += [(1 + 0.7 * width, 0.65), (0.75 + 0.3 * width, 0.98), (0.2, 0.95), (0, 0)]
-        right = curve(self._beside(centre, outer, edge))
-
-        # Fat fills the angles that the heart leaves in front, towards the breast bone, and on the diaphragm.
+    def _pad(self, canvas: Canvas, cavity: Raster, depth: float, cloudy: Raster) -> None:
+        """Paint the fat that fills the angles of the heart in front, at the breast bone, and on the diaphragm."""
+        centre, _, outer, width = self._still(depth)
         far = 1.3 + width
         up = max(1.3, 2 * (self._cavity + self._thickness) / outer * (1 - depth**3))
         pad = [(0.3, -0.9), (0.9, -1.3), (far - 0.2 * up, -up), (far, -up), (far, -0.6), (far + 0.1, 0.3)]
         pad += [(far + 0.5, 1.2), (0.4, 1.2), (0, 0)]
-        _organ(canvas, curve(self._beside(centre, outer, pad)), 0.55 * _FAT * (1 + 0.25 * cloudy), cavity)
+        outline = curve(_beside(centre, outer, self._towards_right, pad))
+        _organ(canvas, outline, 0.55 * _FAT * (1 + 0.25 * cloudy), cavity)
+
+    def heart(self, canvas: Canvas, depth: float, cloudy: Raster, flow: Raster, moment: Moment) -> None:
+        """Paint both ventricles in their pericardium.
+
+        Args:
+            canvas: The surroundings.
+            depth: From 0, base, to 1, apex.
+            cloudy: Texture of the tissue.
+            flow: Texture of the blood.
+            moment: Of the heartbeat.
+        """
+        rest, full, outer_full, width = self._still(depth)
+        # Muscle keeps its area: what the cavity loses, the epicardium loses as well.
+        inner = full * math.sqrt(moment.area)
+        outer = outer_full * math.sqrt(1 - (1 - moment.area) * (full / outer_full) ** 2)
+        width *= moment.width
+        # A ventricle that shrinks stays close to the diaphragm and to the septum: its free wall moves most.
+        centre = rest + (outer_full - outer) * np.array([-0.35, 0.5]) + moment.shift
+        oval, tilt, septum = np.array([1.03, 0.97]), 0.6 + moment.turn, self._towards_right + moment.turn
+        epicardium = ellipse(centre, outer * oval, tilt)
+        edge = [(0.2, -0.96), (0.8 + 0.2 * width, -1.0), (1 + 0.65 * width, -0.6), (1 + width, 0.05)]
+        edge += [(1 + 0.7 * width, 0.65), (0.75 + 0.3 * width, 0.98), (0.2, 0.95), (0, 0)]
+        right = curve(_beside(centre, outer, septum, edge))
         for shrink, tissue in ((0, _INK), (0.005, 0.6 * _FAT)):
             canvas.paint(offset(right, self._epicardial_fat + 0.013 - shrink), tissue)
             canvas.paint(offset(epicardium, 0.013 - shrink), tissue)
 
+        blood = _BLOOD * moment.blood
         canvas.paint(offset(right, 0.007), 0.7 * _WALL)
-        canvas.paint(right, 0.95 * _BLOOD * (1 + 0.07 * cloudy), RIGHT_CAVITY)
+        canvas.paint(right, 0.95 * blood * (1 + 0.07 * flow), RIGHT_CAVITY)
         band = [(0.95, 0.3), (1 + 0.4 * width, 0.45), (1 + 0.8 * width, 0.5)]
-        moderator = curve(self._beside(centre, outer, band), closed=False)
+        moderator = curve(_beside(centre, outer, septum, band), closed=False)
         canvas.paint(stroke(moderator, 0.009 * min(1, 2 * depth)), 0.5 * _BLOOD)
 
         canvas.paint(offset(epicardium, 0.003), _INK)
         canvas.paint(epicardium, _WALL * (1 + 0.06 * cloudy), MYOCARDIUM)
-        endocardium = ellipse(centre, inner * oval, 0.6)
+        endocardium = ellipse(centre, inner * oval, tilt)
         turn = np.linspace(0, 2 * np.pi, len(endocardium), endpoint=False)
         waves = np.sin(np.outer(turn, [2, 3, 7, 10, 13]) + self._trabeculae + 2 * depth)
         rough = waves @ np.array([0.03, 0.02, 0.02, 0.02, 0.015]) * inner * (0.5 + depth)
-        canvas.paint(offset(endocardium, rough), _BLOOD * (1 + 0.06 * cloudy), LEFT_CAVITY)
-        # Papillary muscles count as cavity, as is usual in short-axis contours.
-        radii = inner * np.array([0.34, 0.23]) * np.exp(-(((depth - 0.5) / 0.28) ** 4))
-        places = self._beside(centre, inner, [(-0.4, 0.54), (-0.44, -0.5)])
-        turns = self._towards_right + np.array([-2, 2.1])
-        canvas.paint(ellipse(places, np.tile(radii, (2, 1)), turns), 1.2 * _WALL)
+        canvas.paint(offset(endocardium, rough), blood * (1 + 0.06 * flow), LEFT_CAVITY)
+        # Papillary muscles count as cavity, as is usual in short-axis contours. They shrink less than it does.
+        radii = inner * np.array([0.34, 0.23]) * np.exp(-(((depth - 0.5) / 0.28) ** 4)) / moment.area**0.25
+        places = _beside(centre, inner, septum, [(-0.4, 0.54), (-0.44, -0.5)])
+        canvas.paint(ellipse(places, np.tile(radii, (2, 1)), septum + np.array([-2, 2.1])), 1.2 * _WALL)
 
-    def _beside(self, centre: Points, radius: float, knots: list[tuple[float, float]]) -> Points:
-        """Turn knots in units of the left ventricle's radius, x towards the right one, to (K, 2) points."""
-        cos, sin = np.cos(self._towards_right), np.sin(self._towards_right)
-        # A turn and a mirror, which keeps negative y towards the front of the chest.
-        placed: Points = centre + radius * np.array(knots) @ np.array([[cos, sin], [sin, -cos]])
-        return placed
+    def _still(self, depth: float) -> tuple[Points, float, float, float]:
+        """Give the left ventricle's centre, inner and outer radius, and the right one's width in outer radii."""
+        inner = self._cavity * (1 - 0.65 * depth**2.2)
+        outer = inner + self._thickness * (1 - 0.25 * depth)
+        # The heart rests on the diaphragm, so it sinks as it narrows towards the apex.
+        centre = np.array([self._across, 0.59 + self._diaphragm - 0.03 * depth - outer])
+        return centre, inner, outer, self._right_width * (1 - depth**1.6)
+
+
+def _beside(centre: Points, radius: float, towards_right: float, knots: list[tuple[float, float]]) -> Points:
+    """Turn knots in units of the left ventricle's radius, x towards the right one, to (K, 2) points."""
+    cos, sin = np.cos(towards_right), np.sin(towards_right)
+    # A turn and a mirror, which keeps negative y towards the front of the chest.
+    placed: Points = centre + radius * np.array(knots) @ np.array([[cos, sin], [sin, -cos]])
+    return placed
 
 
 def _organ(canvas: Canvas, outline: Points, tissue: float | Raster, within: Raster | None = None) -> Raster:
