@@ -118,7 +118,7 @@ class ProbabilisticMask(nn.Module):
             if init != "uniform":
                 raise InputError(f"Unknown start {init!r}: give 'uniform' or an array of probabilities.")
             return torch.rand(self.pattern.unit_shape, generator=generator(self.seed, 0, "start"))
-        return centred(initial_probabilities(init, self.pattern), len(self.pattern.free))
+        return centred(initial_probabilities(init, self.pattern), self.pattern.encoded)
 
     def forward(self, kspace: AnyArray) -> Complex[Tensor, "batch channel *space"]:
         """Undersample k-space.

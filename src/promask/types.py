@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Complex, Float, Integer, Num, Shaped
 from torch import Tensor
 
@@ -19,7 +20,9 @@ class Geometry:
         axes: The directions of the axes of k-space, such as ("kx", "ky"); empty if they are not known.
         readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
         channels: What channels are: `coil` or `contrast`; empty where there is one, or it is not known.
-        voxel: The size of a voxel in mm along each axis; empty if it is not known.
+        voxel: The size of a voxel in mm along each axis, 1 along an indexed one; empty if it is not known.
+        indexed: The role of the first axis if it is not encoded but counts images of one object: `frame` or
+            `contrast`; empty if all axes are directions of space.
     """
 
     extent: tuple[tuple[int, int], ...] = ()
@@ -28,6 +31,29 @@ class Geometry:
     readout: int | None = None
     channels: str = ""
     voxel: tuple[float, ...] = ()
+    indexed: str = ""
+
+    @property
+    def indexes(self) -> int:
+        """How many axes, the first ones, are not Fourier-encoded: 1 for series of frames or contrasts, or 0."""
+        return int(bool(self.indexed))
+
+    def series(self, role: str, length: int) -> "Geometry":
+        """The same for series of so many samples: a first axis of this role, which is not encoded.
+
+        >>> series = Geometry(axes=("ky", "kx"), readout=1).series("frame", 20)
+        >>> series.axes, series.readout, series.without(0) == Geometry(axes=("ky", "kx"), readout=1)
+        (('frame', 'ky', 'kx'), 2, True)
+        """
+        return replace(
+            self,
+            extent=((0, length), *self.extent) if self.extent else (),
+            region=(length, *self.region) if self.region else (),
+            axes=(role, *self.axes) if self.axes else (),
+            readout=None if self.readout is None else self.readout + 1,
+            voxel=(1.0, *self.voxel) if self.voxel else (),
+            indexed=role,
+        )
 
     def resized(self, shape: Sequence[int], size: Sequence[int]) -> "Geometry":
         """The same for images cropped or padded to another size."""
@@ -40,7 +66,7 @@ class Geometry:
         return replace(self, extent=(), region=(), readout=None)
 
     def without(self, axis: int) -> "Geometry":
-        """The same for slices at all positions along one of the axes."""
+        """The same for slices at all positions along one of the axes, or for single frames."""
 
         def others(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return values[:axis] + values[axis + 1 :]
@@ -53,6 +79,7 @@ class Geometry:
             axes=others(self.axes),
             readout=None if self.readout is None or self.readout == axis else self.readout - before,
             voxel=others(self.voxel),
+            indexed="" if axis == 0 else self.indexed,
         )
 
     def crop(self, images: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
@@ -100,7 +127,7 @@ Targets = Float[Tensor, "batch channel *region"]
 Logits = Float[Tensor, "batch output *space"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
 Spectra = Complex[Tensor, "batch coil *space"]
-Maps = Complex[Tensor, "batch_or_1 coil *space"]
+Maps = Complex[Tensor, "batch_or_1 coil *#space"]
 AnyImages = Num[Tensor, "batch channel *space"]
 """Real or complex."""
 CoilImages = Num[Tensor, "batch coil *space"]
@@ -118,20 +145,33 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 """(magnitude images, fully sampled magnitude images), both (batch, channel, *space), -> a scalar."""
 
 
+class SlicePlace(NamedTuple):
+    """Where a slice was cut out of a volume, or a column out of a series."""
+
+    axis: int
+    """The axis of space of the volume that the slice lies across."""
+    position: int
+    """Along that axis."""
+    scale: float
+    """The largest magnitude of the volume, over all coils."""
+
+
 @dataclass(frozen=True)
 class Sample:
-    """One fully sampled scan: a slice, or a volume.
+    """One fully sampled scan: a slice, a volume, or a series of frames or contrasts.
 
     Args:
-        image: Real or complex, (channel, *space); its k-space is its centred Fourier transform.
+        image: Real or complex, (channel, *space); its k-space is its centred Fourier transform. Of a series, the
+            first axis of space counts frames or contrasts, and is not transformed.
         label: Whole numbers, (*space), or None.
         group: The patient, or a block of neighbouring slices: never in both the training and the held-out part.
         name: For messages.
         unlabelled: Classes that were not annotated here, and may be in the background of the label.
         maps: Coil sensitivities, (coil, *space), complex, of sum of squares 1 where there is signal; None if
-            unknown.
+            unknown. Those of a series are the same for all frames: their axis of frames has length 1.
         clean: The image without the noise that was added, which reconstructions are compared with; None for
             `image`.
+        place: Where it was cut out of a volume; None for what is whole.
     """
 
     image: Image
@@ -141,6 +181,7 @@ class Sample:
     unlabelled: tuple[str, ...] = ()
     maps: Image | None = None
     clean: Image | None = None
+    place: SlicePlace | None = None
 
 
 @runtime_checkable
@@ -173,6 +214,38 @@ class SampleSet(Protocol):
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Where the slices of a batch were cut out of volumes, which some reconstructions need to know.
+
+    Args:
+        axis: The axis of space of the volumes that the slices lie across.
+        positions: Of each slice along that axis.
+        scales: The largest magnitude of the volume of each slice.
+    """
+
+    axis: int
+    positions: Integer[Tensor, " batch"]
+    scales: Float[Tensor, " batch"]
+
+    @staticmethod
+    def of(places: Sequence[SlicePlace | None]) -> "Cut | None":
+        """Of the slices of a batch; None for what is whole."""
+        known = [place for place in places if place is not None]
+        if not known:
+            return None
+        positions = torch.tensor([place.position for place in known])
+        return Cut(known[0].axis, positions, torch.tensor([place.scale for place in known]))
+
+    def part(self, rows: slice | Integer[Tensor, " part"]) -> "Cut":
+        """Of some of the slices."""
+        return replace(self, positions=self.positions[rows], scales=self.scales[rows])
+
+    def to(self, device: torch.device) -> "Cut":
+        """The same on another device."""
+        return replace(self, positions=self.positions.to(device), scales=self.scales.to(device))
+
+
+@dataclass(frozen=True)
 class Batch:
     """Fully sampled data of some images, and what a loss compares their reconstructions with.
 
@@ -186,6 +259,7 @@ class Batch:
         labels: As the loss wants them, (batch, *region); None for losses that need none.
         maps: Coil sensitivities, one for all or one for each; None if channels are no coils, or are not combined.
         indices: Which samples of the data set these are.
+        cut: Where they were cut out of volumes; None for what is whole.
     """
 
     spectra: Spectra
@@ -194,6 +268,7 @@ class Batch:
     labels: Integer[Tensor, "batch *region"] | None = None
     maps: Maps | None = None
     indices: Integer[Tensor, " batch"] | None = None
+    cut: Cut | None = None
 
     def part(self, rows: slice) -> "Batch":
         """Some of the images."""
@@ -204,6 +279,7 @@ class Batch:
             None if self.labels is None else self.labels[rows],
             self.maps if self.maps is None or len(self.maps) == 1 else self.maps[rows],
             None if self.indices is None else self.indices[rows],
+            None if self.cut is None else self.cut.part(rows),
         )
 
 

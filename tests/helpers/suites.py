@@ -63,13 +63,15 @@ def check_baseline(name: str, pattern: Pattern, data: SampleSet, acceleration: f
     assert torch.equal(mask, baseline_mask(name, data, pattern, acceleration, seed=0, centre=centre))
 
 
-def check_reconstruction(recon: Reconstruction, space, coils=None, aims=True):
+def check_reconstruction(recon: Reconstruction, space, coils=None, aims=True, frames=None):
     """The image, its derivative and its type are what the contract says; without coils, there are two contrasts.
 
-    `aims`: whether a full mask gives the reference.
+    `aims`: whether a full mask gives the reference. Of a series there are so many `frames`.
     """
-    axes = space_axes(len(space))
+    axes, indexes = space_axes(len(space)), int(frames is not None)
     maps = None if coils is None else coil_maps(coils, space)
+    if frames is not None:
+        maps, space = None if maps is None else maps.unsqueeze(2), (frames, *space)
     phase = not isinstance(recon, PartialFourier)  # which asks for a smooth one
     truth = smooth_images(2, 2 if coils is None else 1, space, phase=phase).to(torch.complex128)
     images = truth if maps is None else maps * truth
@@ -88,7 +90,7 @@ def check_reconstruction(recon: Reconstruction, space, coils=None, aims=True):
     assert torch.allclose(both[1:], recon(kspace[1:], mask[1:], maps), atol=1e-9)
     assert torch.allclose(recon(kspace, mask[:1], maps), recon(kspace, mask[0, 0], maps), atol=1e-12)
     # The loop calls it in FFT order, and gets the same images at the same place.
-    in_loop = reconstruct_spectra(recon, spectrum(images, axes), fft_order(mask, len(space)), maps)
+    in_loop = reconstruct_spectra(recon, spectrum(images, axes), fft_order(mask, len(axes)), maps, indexes)
     assert torch.allclose(both, in_loop, atol=1e-9)
     # Lines may be a broadcast view.
     lines = mask[..., :1, :].expand(mask.shape)

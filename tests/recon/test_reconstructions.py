@@ -12,7 +12,7 @@ from promask.errors import InputError
 from promask.operators.encoding import Encoding, conjugate_gradients, gradient_step, to_hybrid_space
 from promask.operators.fourier import fft_order, from_spectrum, space_axes, spectrum, to_image, to_kspace
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
-from promask.recon.base import Reconstruction, reconstruct_spectra
+from promask.recon.base import Reconstruction, is_temporal, reconstruct_spectra
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
 from promask.recon.network import Network
@@ -23,6 +23,8 @@ AXES = (-2, -1)
 SPACE = (12, 10)
 PRECISE = {"cg-sense": {"iterations": 60}, "partial-fourier": {"iterations": 60}, "cs": {"iterations": 6}}
 PRECISE["cs-tv"] = PRECISE["cs"]
+PRECISE |= {name: {"iterations": 4, "regularisation": 0.001} for name in ("kt-cs", "kt-tv", "l+s")}
+PRECISE["kt-sense"] = {"iterations": 120, "regularisation": 1e-6}
 
 
 def precise(name, **settings):
@@ -36,10 +38,14 @@ def test_the_table_holds_reconstructions():
         assert make().name == name
 
 
+TEMPORAL = [name for name, make in RECONSTRUCTIONS.items() if is_temporal(make())]
+
+
 @pytest.mark.parametrize("coils", [None, 4])
 @pytest.mark.parametrize("name", RECONSTRUCTIONS)
 def test_properties(name, coils):
-    check_reconstruction(precise(name), SPACE, coils)
+    frames = 5 if name in TEMPORAL else None
+    check_reconstruction(precise(name), SPACE, coils, aims=name != "temporal-average", frames=frames)
 
 
 @pytest.mark.parametrize("name", ["cg-sense", "sense", "zero-filled", "rss", "cs"])

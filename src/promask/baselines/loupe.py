@@ -68,14 +68,14 @@ def loupe(problem: BaselineProblem) -> UnitMask:
     if 0 < probabilities.share < 1:
         samples = SpectraSet(prepare(problem.data), problem.device)
         train(probabilities, samples, problem, problem.task)
-    return problem.best(centred(probabilities().detach().cpu(), len(problem.pattern.free)))
+    return problem.best(centred(probabilities().detach().cpu(), problem.pattern.encoded))
 
 
 class Probabilities:
     """One for each unit, in FFT order, that keep the budget; 1 in the central block and 0 in the padding."""
 
     def __init__(self, problem: BaselineProblem) -> None:
-        axes, block = len(problem.pattern.free), problem.block()
+        axes, block = problem.pattern.encoded, problem.block()
         self.always = fft_order(block, axes).to(problem.device)
         self.open = fft_order(~block & ~problem.pattern.never(), axes).to(problem.device)
         self.share = (problem.budget - int(block.sum())) / max(1, int(self.open.sum()))

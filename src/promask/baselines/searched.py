@@ -106,7 +106,7 @@ def swap_units(units: UnitMask, always: UnitMask, mask_loss: MaskLoss) -> UnitMa
     fixed = always | pattern.never()
     if (units | fixed).all() or not (units & ~fixed).any():
         return units
-    energies = centred(samples.mean_energy(pattern).cpu(), len(pattern.free))
+    energies = centred(samples.mean_energy(pattern).cpu(), pattern.encoded)
     loss, gradient = mask_loss(units)
     block, trials = max(1, math.floor(FIRST_SHARE * int(units.sum()))), 0
     while block >= 1:

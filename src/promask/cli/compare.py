@@ -71,7 +71,7 @@ def baseline(
     from promask.data.device import find_device
     from promask.data.reading import Reading
     from promask.data.sample_sets import choose_part
-    from promask.data.sources import check_roles, load
+    from promask.data.sources import load
     from promask.export import check_mask_file, write_mask
     from promask.export.mask_file import ExportedMask
     from promask.recon import make_reconstruction
@@ -82,7 +82,6 @@ def baseline(
     there, by = find_device(device), make_reconstruction(recon or "zero-filled", iterations, regularisation)
     baseline = find_baseline(name)
     data_set = load(data, Reading(**reading | ({"volumes": True} if pattern == "3d" else {})))
-    check_roles(data_set)
     space, geometry = data_set.shape[1:], data_set.geometry
     readout = geometry.readout is not None and not allow_readout
     chosen = pattern or scannable(baseline.usual, baseline.free, len(space), readout)

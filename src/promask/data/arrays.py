@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from promask.data.atomic import NUMBERS, as_tensor
-from promask.data.axes import SUBJECT
+from promask.data.axes import FRAME, SUBJECT
 from promask.data.preprocess import choose_readout, crop_or_pad, is_whole
-from promask.data.readers.arrays import LazyArray, Samples, choose_axes, how_understood
+from promask.data.readers.arrays import LazyArray, Samples, choose_axes, choose_numbers, how_understood
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import normalise_maps, read_given_maps
@@ -148,7 +148,8 @@ def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
     geometry = data.geometry.emulated() if reading.kspace == "emulated" else data.geometry
     geometry = scan_geometry(choose_readout(geometry, reading, data.name), reading)
     shape = scan_shape((images.shape[1], *size), reading, data.name)
-    given = read_given_maps(reading, data.name, shape, [data.shape[1:]], [chosen])
+    in_series = data.counts.get(FRAME, 1) > 1 and not reading.each_frame
+    given = None if in_series else read_given_maps(reading, data.name, shape, [data.shape[1:]], [chosen])
     if given is not None:
         maps = torch.stack([given[index] for index in range(len(chosen))]) if given.rows else given[0]
     return replace(
@@ -172,7 +173,10 @@ def from_array(values: Any, reading: Reading) -> ArraySet:
         raise InputError(f"{name} holds no images: its shape is {list(array.shape)}.")
     axes = choose_axes(array.shape, name, reading, is_complex=np.iscomplexobj(array), kind=reading.holds)
     samples = Samples(LazyArray.of(array), axes.names, axes)
-    places = [samples.place(number) for number in range(samples.count)]
+    numbers = choose_numbers(samples, reading)
+    places = [samples.place(number) for number in numbers]
+    if not places:
+        raise InputError(f"{name} holds no slices to take.")
     stack = np.stack(list(samples.read(places)))
     make = from_kspace if axes.holds_kspace else from_images
     data = make(stack, volumes=len(axes.directions) == 3, name=name)
@@ -184,10 +188,10 @@ def from_array(values: Any, reading: Reading) -> ArraySet:
         subjects=subjects,
         geometry=samples.geometry(named=reading.axes is not None),
         holds_kspace=axes.holds_kspace,
-        counts=samples.counts,
+        counts={role: len({place[role] for place in places}) for role in samples.names},
         understood=how_understood(reading),
     )
-    return apply_reading(data, reading)
+    return replace(apply_reading(data, replace(reading, slices=None)), reading=reading)
 
 
 def from_dataset(items: Any, reading: Reading) -> SampleSet:

@@ -21,7 +21,7 @@ class DataDescription:
     holds: str = "image"
     """`kspace` or `image`."""
     samples: int = 0
-    """Slices, frames and contrasts that are learned from or measured one by one."""
+    """Slices, series, frames and contrasts that are learned from or measured one by one."""
     subjects: int | None = None
     """None if the data do not tell."""
     slices: int = 0
@@ -139,6 +139,9 @@ def describe_data(
     reading, geometry, example = reading_of(samples), samples.geometry, source[indices[0]]
     counts: Mapping[str, int] = getattr(source, "counts", {})
     channels, *space = samples.shape
+    in_series = geometry.indexes
+    if in_series:
+        space, geometry = space[1:], geometry.without(0)
     coils, holds_kspace = has_coils(samples), getattr(source, "holds_kspace", False)
     inner = {name: counts.get(name, 1) for name in (FRAME, CONTRAST)}
     groups = len(set(whole.groups))
@@ -146,7 +149,7 @@ def describe_data(
         holds="kspace" if holds_kspace else "image",
         samples=len(whole),
         subjects=groups if groups > 1 or SUBJECT in counts else None,
-        slices=max(1, len(whole) // (inner[FRAME] * inner[CONTRAST])),
+        slices=max(1, len(whole) // ((1 if in_series else inner[FRAME]) * inner[CONTRAST])),
         frames=inner[FRAME],
         contrasts=inner[CONTRAST] if coils or channels == 1 else channels,
         coils=channels if coils else 1,

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from promask.data.atomic import Array, as_tensor
+from promask.data.axes import FRAME
 from promask.data.cache import Column, ColumnWriter, content_key, find_or_write
 from promask.data.preprocess import (
     choose_readout,
@@ -112,13 +113,19 @@ class FileSet:
         self._unlabelled = [
             names for file in self.files for names in (file.unlabelled or [()] * len(file.numbers))
         ]
-        self._maps = read_given_maps(reading, name, self.shape, spaces, numbers)
+        in_series = self.counts.get(FRAME, 1) > 1 and not reading.each_frame
+        self._maps = None if in_series else read_given_maps(reading, name, self.shape, spaces, numbers)
         self._prepared: dict[int, PreparedFile] = {}
 
     def __len__(self) -> int:
         return len(self.places)
 
     def __getitem__(self, index: int, /) -> Sample:
+        sample = self.without_scan(index)
+        return simulate_scan(sample, sample.maps, index % len(self), self.reading, self.geometry)
+
+    def without_scan(self, index: int) -> Sample:
+        """A sample without simulated coils and noise; its sensitivities are those that coils would have."""
         place, number = self.places[index]
         prepared, name = self.prepare_file(place), self.files[place].sample_name(number)
         if number in prepared.flaws:
@@ -129,8 +136,11 @@ class FileSet:
             self._prepared.pop(place, None)
             image, label, maps = self.prepare_file(place).read(number)
         maps = maps if self._maps is None else self._maps[index]
-        sample = Sample(image, label, self.groups[index], name, self._unlabelled[index])
-        return simulate_scan(sample, maps, index % len(self), self.reading, self.geometry)
+        return Sample(image, label, self.groups[index], name, self._unlabelled[index], maps)
+
+    def prepared(self, indices: Sequence[int], on_file: OnFile | None = None) -> Subset:
+        """Some of the samples, prepared: see `prepare`."""
+        return prepare_files(self, indices, on_file)
 
     def prepare_file(self, place: int) -> PreparedFile:
         """The prepared samples of a file, from the cache if they are there."""
@@ -148,6 +158,14 @@ class FileSet:
             )
             self._prepared[place] = PreparedFile.open(folder, about)
         return self._prepared[place]
+
+
+@runtime_checkable
+class Preparable(Protocol):
+    """A data set whose samples are prepared from files."""
+
+    def prepared(self, indices: Sequence[int], on_file: OnFile | None = None) -> Subset:
+        """Some of the samples, prepared; with `skip_bad` without those that cannot be used."""
 
 
 def read_headers(headers: Iterable[ReadHeader], reading: Reading) -> list[SampleFile]:
@@ -270,8 +288,11 @@ def prepare(data: SampleSet, on_file: OnFile | None = None) -> SampleSet:
         InputError: If a sample cannot be used, and `skip_bad` was not set when the data were loaded.
     """
     base, indices = resolve_subset(data)
-    if not isinstance(base, FileSet):
-        return data
+    return base.prepared(indices, on_file) if isinstance(base, Preparable) else data
+
+
+def prepare_files(base: FileSet, indices: Sequence[int], on_file: OnFile | None = None) -> Subset:
+    """Prepare the files of some samples of a data set: see `prepare`."""
     needed = list(dict.fromkeys(base.places[index][0] for index in indices))
     failures: dict[int, InputError] = {}
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:

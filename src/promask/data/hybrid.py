@@ -16,7 +16,7 @@ import torch
 
 from promask.data.cache import Column, ColumnWriter, find_or_write
 from promask.data.sample_sets import reading_of
-from promask.types import AnyArray, Sample, SampleSet, central_slices
+from promask.types import AnyArray, Sample, SampleSet, SlicePlace, central_slices
 
 ARRAYS = ("image", "label", "maps", "clean")
 """What of a sample has an axis along the readout."""
@@ -24,13 +24,14 @@ VERSION = 1
 """Of how slices are kept on disk; those of another version are not used."""
 
 
-def slice_at(sample: Sample, axis: int, position: int) -> Sample:
+def slice_at(sample: Sample, axis: int, position: int, scale: float | None = None) -> Sample:
     """The slice of a volume at one position along an axis of space, which goes away.
 
     Args:
         sample: A volume, (channel, *space).
         axis: An axis of space, counted from 0.
         position: Where along it.
+        scale: The largest magnitude of the volume, if it is known already.
 
     Returns:
         The slice, with its label, coil sensitivities and image without noise: views of those of the volume.
@@ -46,7 +47,14 @@ def slice_at(sample: Sample, axis: int, position: int) -> Sample:
         name=f"{sample.name}, position {position}",
         maps=cut(sample.maps),
         clean=cut(sample.clean),
+        place=SlicePlace(axis, position, largest_magnitude(sample) if scale is None else scale),
     )
+
+
+def largest_magnitude(sample: Sample) -> float:
+    """The largest magnitude of a sample over all coils, without the noise that was added."""
+    image = sample.image if sample.clean is None else sample.clean
+    return float(torch.linalg.vector_norm(image, dim=0).max())
 
 
 class HybridSet:
@@ -74,10 +82,10 @@ class HybridSet:
         self.groups: Sequence[str] = [data.groups[index] for index in repeated]
         self.held_out = None if data.held_out is None else [data.held_out[index] for index in repeated]
         self._lock = threading.Lock()
-        self._volume: tuple[int, Sample] | None = None
-        """The last one, and its index."""
-        self._columns: dict[int, tuple[dict[str, Any], dict[str, Column]]] = {}
-        """Of each volume that is on disk, what it is called, and its slices."""
+        self._volume: tuple[int, Sample, float] | None = None
+        """The last one, its index before it, and its largest magnitude."""
+        self._columns: dict[int, tuple[Sample, float, dict[str, Column]]] = {}
+        """Of each volume that is on disk, the sample without its arrays, its largest magnitude, and its slices."""
 
     def __len__(self) -> int:
         return len(self.data) * len(self.positions)
@@ -88,21 +96,25 @@ class HybridSet:
         number, place = divmod(index % len(self), len(self.positions))
         with self._lock:
             if not self.on_disk:
-                return slice_at(self._read(number), self.axis, self.positions[place])
+                volume, scale = self._read(number)
+                return slice_at(volume, self.axis, self.positions[place], scale)
             if number not in self._columns:
-                volume = self._read(number)
+                volume, scale = self._read(number)
                 self._volume = None
-                about = {"group": volume.group, "name": volume.name, "unlabelled": volume.unlabelled}
-                self._columns[number] = about, self._write(volume)
-        about, columns = self._columns[number]
+                about = replace(volume, image=volume.image.new_empty(0), label=None, maps=None, clean=None)
+                self._columns[number] = about, scale, self._write(volume)
+        about, scale, columns = self._columns[number]
         arrays: dict[str, Any] = {name: columns[name][place] if name in columns else None for name in ARRAYS}
-        return Sample(**{**about, **arrays, "name": f"{about['name']}, position {self.positions[place]}"})
+        position = self.positions[place]
+        name = f"{about.name}, position {position}"
+        return replace(about, **arrays, name=name, place=SlicePlace(self.axis, position, scale))
 
-    def _read(self, number: int) -> Sample:
+    def _read(self, number: int) -> tuple[Sample, float]:
         if self._volume is None or self._volume[0] != number:
             self._volume = None  # before the next one takes memory
-            self._volume = number, self.data[number]
-        return self._volume[1]
+            volume = self.data[number]
+            self._volume = number, volume, largest_magnitude(volume)
+        return self._volume[1:]
 
     def _write(self, volume: Sample) -> dict[str, Column]:
         """The slices of a volume on disk, found by the content of the volume."""
@@ -117,13 +129,13 @@ class HybridSet:
             for name in arrays:
                 with ColumnWriter(folder / name) as column:
                     for position in self.positions:
-                        column.append(getattr(slice_at(volume, self.axis, position), name))
+                        column.append(getattr(slice_at(volume, self.axis, position, 0), name))
                 about[name] = column.about
             return about
 
         def fits(folder: Path, about: dict[str, Any]) -> bool:
             columns = {name: Column(folder / name, **about[name]) for name in arrays}
-            first = slice_at(volume, self.axis, 0)
+            first = slice_at(volume, self.axis, 0, 0)
             return all(
                 column.rows == len(self.positions)
                 and (column.shape, column.dtype) == (values.shape, values.numpy().dtype)

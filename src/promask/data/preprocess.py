@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +13,20 @@ from promask.data.sample_file import SampleFile
 from promask.errors import InputError
 from promask.operators.fourier import space_axes, to_image, to_kspace
 from promask.recon.base import Reconstruction
-from promask.types import AnyArray, CoilImages, Geometry, Maps, Sample, SampleSet, central, central_slices
+from promask.types import AnyArray, CoilImages, Cut, Geometry, Maps, Sample, SampleSet, central, central_slices
 
-Collated = tuple[CoilImages, CoilImages, Maps | None]
-"""Images of all coils, the same without noise, and coil sensitivities if they are used."""
+
+class Collated(NamedTuple):
+    """Samples put together."""
+
+    images: CoilImages
+    """Of all coils."""
+    clean: CoilImages
+    """The same without noise."""
+    maps: Maps | None
+    """Coil sensitivities, if they are used."""
+    cut: Cut | None
+    """Where slices were cut out of volumes."""
 
 
 def prepare_image(values: Array, file: SampleFile, reading: Reading) -> torch.Tensor:
@@ -190,21 +200,28 @@ def collate(samples: Sequence[Sample], with_maps: bool) -> Collated:
     if any(sample.clean is not None for sample in samples):
         clean = stack_arrays(sample.image if sample.clean is None else sample.clean for sample in samples)
     known = [sample.maps for sample in samples if with_maps and sample.maps is not None]
+    cut = Cut.of([sample.place for sample in samples])
     if not known:
-        return images, clean, None
+        return Collated(images, clean, None, cut)
     if len(known) < len(samples):
         without = next(sample.name for sample in samples if sample.maps is None)
         raise InputError(
             f"{without} has no coil sensitivities, but others have: give those of all samples, or of none."
         )
-    return images, clean, stack_arrays(known[:1] if all(each is known[0] for each in known) else known)
+    shared = all(each is known[0] for each in known)
+    return Collated(images, clean, stack_arrays(known[:1] if shared else known), cut)
 
 
 def move(found: Collated, device: torch.device) -> Collated:
     """A batch on a device."""
-    images, clean, maps = found
+    images, clean, maps, cut = found
     there = images.to(device)
-    return there, there if clean is images else clean.to(device), None if maps is None else maps.to(device)
+    return Collated(
+        there,
+        there if clean is images else clean.to(device),
+        None if maps is None else maps.to(device),
+        None if cut is None else cut.to(device),
+    )
 
 
 def stack_arrays(arrays: Iterable[AnyArray]) -> torch.Tensor:
@@ -215,5 +232,5 @@ def stack_arrays(arrays: Iterable[AnyArray]) -> torch.Tensor:
 
 def reconstructed_channels(data: SampleSet, recon: Reconstruction) -> int:
     """The number of channels of reconstructed images: one if coils are combined."""
-    _, clean, maps = collate([data[0]], recon.uses_maps)
+    _, clean, maps, _ = collate([data[0]], recon.uses_maps)
     return recon.reference(clean, maps).shape[1]

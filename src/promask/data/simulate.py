@@ -81,11 +81,13 @@ def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Readi
     """The sample with its coil sensitivities, seen by the simulated coils if there are any, and with noise.
 
     Simulated coils have the sensitivities `maps`, or else those of a birdcage. `index` is the place of the sample
-    in its data set, which determines its noise.
+    in its data set, which determines its noise. The frames of a series share their sensitivities.
     """
     image, clean, extent = sample.image, sample.clean, geometry.extent
     if reading.coils is not None:
-        maps = simulated_maps(reading.coils, tuple(image.shape[1:])) if maps is None else maps
+        if maps is None:
+            space = tuple(image.shape[1 + geometry.indexes :])
+            maps = simulated_maps(reading.coils, space).unflatten(0, (-1, *[1] * geometry.indexes))
         image = remove_unmeasured(maps * image, extent)
         clean = None if clean is None else remove_unmeasured(maps * clean, extent)
     if reading.noise > 0:

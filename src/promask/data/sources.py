@@ -35,10 +35,11 @@ from promask.data.readers.numpy import read_npy, read_npz
 from promask.data.readers.twix import read_twix
 from promask.data.reading import Reading
 from promask.data.sample_file import ReadHeader
-from promask.data.sample_sets import ArraySet, Subset, choose_part, reading_of, resolve_subset
+from promask.data.sample_sets import ArraySet, Subset, choose_part, reading_of
 from promask.data.sensitivities import CalibratedSet, calibrate
+from promask.data.series import as_series
 from promask.errors import InputError
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, is_temporal
 from promask.types import SampleSet
 
 logger = logging.getLogger("promask")
@@ -114,12 +115,12 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
         The data set. Of files only the headers have been read: see `read_part`.
     """
     if is_source(data):
-        return _from_words(source_words(data), reading)
+        return as_series(_from_words(source_words(data), reading))
     if isinstance(data, SampleSet):
         _check_same_reading(data, reading)
         return data
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
-        return from_array(data, reading)
+        return as_series(from_array(data, reading))
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return from_dataset(data, reading)
     raise InputError(f"Cannot load data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
@@ -213,7 +214,11 @@ def read_part(
         The data set, the prepared samples of the part, and the name of the part.
     """
     whole = load(data, reading)
-    check_roles(whole)
+    if recon is not None and is_temporal(recon) and whole.geometry.indexed != FRAME:
+        raise InputError(
+            f"{recon.name} reconstructs series of frames, but {whole.name} has none: name their axis with `axes`, "
+            f"such as 'slice frame y x', or choose another reconstruction."
+        )
     chosen, part = choose_part(whole, part, default)
     samples = prepare(chosen, on_file)
     description = describe_data(samples, recon, whole)
@@ -223,22 +228,20 @@ def read_part(
     return DataPart(whole, samples, part, description)
 
 
-def check_roles(data: SampleSet) -> None:
-    """Refuse data whose axes have a role that cannot be used.
-
-    Frames are separate samples only if the user says so: over time, they are not independent.
+def refuse_series(data: SampleSet, what: str) -> None:
+    """Refuse series of frames where single images are needed.
 
     Args:
         data: A data set of `load`.
+        what: Who needs single images, for the message.
 
     Raises:
-        InputError: If there are frames, and `each_frame` was not set.
+        InputError: If its samples are series.
     """
-    frames = getattr(resolve_subset(data)[0], "counts", {}).get(FRAME, 1)
-    if frames > 1 and not reading_of(data).each_frame:
+    if data.geometry.indexed:
         raise InputError(
-            f"{data.name} has {frames} frames, and patterns over time are not learned yet: with `each_frame`, "
-            f"each frame is an image of its own, and all share one mask."
+            f"{data.name} has series of {data.shape[1]} {data.geometry.indexed}s, but {what} needs single images: "
+            f"with `each_frame`, each frame is an image of its own."
         )
 
 

@@ -13,7 +13,7 @@ import torch
 from promask.data.description import DataDescription
 from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
-from promask.data.hybrid import join_slices, slice_at
+from promask.data.hybrid import join_slices, largest_magnitude, slice_at
 from promask.data.preprocess import collate, move, reconstructed_channels
 from promask.data.reading import Reading, ReadingSettings
 from promask.data.sample_sets import OTHER_PART
@@ -28,12 +28,12 @@ from promask.losses import freeze_networks
 from promask.losses.segmentation import Segmentation, freeze, make_segmentation
 from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
 from promask.recon import make_reconstruction, with_settings
-from promask.recon.base import Reconstruction, reconstruct_spectra
+from promask.recon.base import Reconstruction, reconstruct_batch
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.sampling.pattern import Pattern
 from promask.segmentation.classes import Overlap, overlap_of
 from promask.segmentation.network import SegmentationNetwork
-from promask.types import AnyArray, AnyImages, Images, Logits, Mask, Sample, SampleSet, Targets
+from promask.types import AnyArray, AnyImages, Batch, Geometry, Images, Logits, Mask, Sample, SampleSet, Targets
 
 CHUNK = 8
 """Images reconstructed at a time; with more of them, their intermediate results leave the cache."""
@@ -288,35 +288,38 @@ def reconstruct(
     """
     samples, along = (data[index] for index in indices), _slicing_axis(mask, data, recon)
     if along is None:
-        images, targets = _reconstruct(mask, list(samples), recon, device)
+        images, targets = _reconstruct(mask, list(samples), data.geometry, recon, device)
     else:
-        pairs = [_reconstruct_slices(mask, volume, along, recon, device) for volume in samples]
+        geometry = data.geometry.without(along)
+        pairs = [_reconstruct_slices(mask, volume, along, geometry, recon, device) for volume in samples]
         images, targets = (torch.cat(each) for each in zip(*pairs, strict=True))
     return _judged(images, data), _judged(targets, data)
 
 
 def _reconstruct(
-    mask: Mask, samples: Sequence[Sample], recon: Reconstruction, device: torch.device
+    mask: Mask, samples: Sequence[Sample], geometry: Geometry, recon: Reconstruction, device: torch.device
 ) -> tuple[AnyImages, AnyImages]:
     """Reconstructed images, and what the reconstruction aims at, (batch, channel, *space)."""
-    images, clean, maps = move(collate(samples, recon.uses_maps), device)
-    weights = fft_order(mask, mask.ndim).to(images.real)
+    images, clean, maps, cut = move(collate(samples, recon.uses_maps), device)
+    dimensions = mask.ndim - geometry.indexes
+    reference = recon.reference(clean, maps)
+    batch = Batch(spectrum(images, space_axes(dimensions)), reference, geometry, maps=maps, cut=cut)
     with freeze_networks(recon=recon):
-        made = reconstruct_spectra(recon, spectrum(images, space_axes(mask.ndim)), weights, maps)
-    return made, recon.reference(clean, maps)
+        made = reconstruct_batch(recon, batch, fft_order(mask, dimensions).to(images.real))
+    return made, reference
 
 
 def _reconstruct_slices(
-    mask: Mask, volume: Sample, along: int, recon: Reconstruction, device: torch.device
+    mask: Mask, volume: Sample, along: int, geometry: Geometry, recon: Reconstruction, device: torch.device
 ) -> tuple[Images, Images]:
     """The same for a volume that is taken apart into slices along an axis: magnitudes, (1, channel, *space)."""
     plane, count = mask.select(along, 0), mask.shape[along]
-    at_a_time = _chunk_length(volume.image.shape[:1] + plane.shape)
+    at_a_time, scale = _chunk_length(volume.image.shape[:1] + plane.shape), largest_magnitude(volume)
     pairs = []
     for start in range(0, count, at_a_time):
         positions = range(start, min(start + at_a_time, count))
-        slices = [slice_at(volume, along, position) for position in positions]
-        pairs.append([each.abs().cpu() for each in _reconstruct(plane, slices, recon, device)])
+        slices = [slice_at(volume, along, position, scale) for position in positions]
+        pairs.append([each.abs().cpu() for each in _reconstruct(plane, slices, geometry, recon, device)])
     images, targets = (join_slices(each, along).to(device) for each in zip(*pairs, strict=True))
     return images, targets
 
@@ -326,14 +329,17 @@ def _slicing_axis(mask: Mask, data: SampleSet, recon: Reconstruction) -> int | N
     if mask.ndim < 3 or not getattr(recon, "slicewise", False):
         return None
     free = [axis for axis in range(mask.ndim) if not (mask == mask.narrow(axis, 0, 1)).all()]
-    return Pattern(tuple(mask.shape), tuple(free), readout=data.geometry.readout).slicing_axis if free else 0
+    geometry = data.geometry
+    if not set(free) - set(range(geometry.indexes)):
+        return geometry.indexes
+    return Pattern(tuple(mask.shape), tuple(free), readout=geometry.readout, indexed=geometry.indexed).slicing_axis
 
 
 def full_images(
     data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED, device: torch.device = CPU
 ) -> Targets:
     """Fully sampled magnitude images, as the reconstruction would have them: the part of them that is judged."""
-    _, clean, maps = move(collate([data[index] for index in indices], recon.uses_maps), device)
+    _, clean, maps, _ = move(collate([data[index] for index in indices], recon.uses_maps), device)
     return _judged(recon.reference(clean, maps), data)
 
 

@@ -55,7 +55,7 @@ class GainEvidence:
     def __init__(self, problem: Problem, noise: torch.Generator, steps: int) -> None:
         self.problem, self.noise, self.steps = problem, noise, steps
         self.gains = Gains(problem.energy)
-        half = fft_order(problem.pattern.half(), len(problem.pattern.free))
+        half = fft_order(problem.pattern.half(), problem.pattern.encoded)
         self.field = FIELD * half.to(problem.energy)
         self.theta = problem.energy  # until the first step begins
         self.step = 0

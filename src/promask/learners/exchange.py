@@ -27,7 +27,7 @@ from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
 from promask.operators.fourier import fft_order
 from promask.problem.objective import Differentiate, LossAndSlopes, loss_and_slopes
 from promask.problem.problem import Problem
-from promask.recon.base import Reconstruction, reconstruct_spectra
+from promask.recon.base import Reconstruction, reconstruct_batch
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling import schedules
 from promask.sampling.pattern import Pattern
@@ -71,7 +71,7 @@ def loss_and_insertions(
     """
     on_grid = pattern.expand(masks).unsqueeze(1)
     with torch.set_grad_enabled(bool(weights)):
-        made = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
+        made = reconstruct_batch(recon, batch, on_grid)
     combined = batch.maps is None and made.shape[1] != batch.spectra.shape[1]
     if combined or not made.is_complex():  # coils were combined without an adjoint
         return loss_and_slopes(masks, batch, pattern, task, recon, weights)
@@ -84,13 +84,13 @@ def loss_and_insertions(
         through = torch.autograd.grad(made, tuple(weights), of_images, allow_unused=True, materialize_grads=True)
         weight_gradients = [direct + indirect for direct, indirect in zip(weight_gradients, through, strict=True)]
     with torch.no_grad():
-        kspace, _, axes = to_hybrid_space(batch.spectra, on_grid)
+        kspace, _, axes = to_hybrid_space(batch.spectra, on_grid, batch.geometry.indexes)
         encoding = Encoding(batch.maps, axes)
         missed = encoding(made.detach()).neg_().add_(kspace)
         slopes, energies = (
             pattern.total(coil_product(each, missed).squeeze(1)) for each in (encoding(of_images), missed)
         )
-        covered = fft_order(~pattern.never(), len(pattern.free)).to(masks.device)
+        covered = fft_order(~pattern.never(), pattern.encoded).to(masks.device)
         missing = ((masks == 0) & covered).to(slopes.dtype)
         inserted = encoding.adjoint(missed * pattern.expand(missing).unsqueeze(1))
         change = task(batch.geometry.crop(made.detach() + inserted), batch) * len(masks) - loss.detach()

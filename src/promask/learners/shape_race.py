@@ -24,7 +24,7 @@ from promask.operators.fourier import fft_order
 from promask.problem.microbatches import not_finite
 from promask.problem.objective import loss_and_slopes
 from promask.problem.problem import Problem
-from promask.recon.base import reconstruct_spectra
+from promask.recon.base import reconstruct_batch
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import nth_largest
 from promask.types import UnitMask, Units, restore_tensor
@@ -148,7 +148,7 @@ def _losses(masks: list[Units], problem: Problem, images: Tensor) -> Tensor:
     totals = torch.zeros(len(masks), dtype=torch.float64)
     for piece in problem.images.shared_pieces(images):
         for place, mask in enumerate(on_grid):
-            made = piece.geometry.crop(reconstruct_spectra(problem.recon, piece.spectra, mask, piece.maps))
+            made = piece.geometry.crop(reconstruct_batch(problem.recon, piece, mask))
             totals[place] += float(problem.loss(made, piece)) * len(piece.targets)
     problem.group.sum(totals)
     return totals
@@ -211,7 +211,7 @@ class Shapes:
 
 def shapes(base: Units, pattern: Pattern, budget: int, always: UnitMask, never: UnitMask) -> Shapes:
     """Shapes around a base, the logarithm of energies or of probabilities."""
-    axes = len(pattern.free)
+    axes = pattern.encoded
     offsets = _offsets(pattern).to(base.device, base.dtype)
     length = offsets.square().sum(0).sqrt()
     direction = offsets / length.clamp_min(torch.finfo(base.dtype).tiny)
@@ -244,6 +244,8 @@ def log_energy(energy: Units) -> Units:
 def _offsets(pattern: Pattern) -> Float[Tensor, "axis *units"]:
     """The place of each unit along each free axis, as a share of the axis, in FFT order."""
     along = [torch.fft.fftfreq(n, dtype=torch.float64) for n in pattern.unit_shape]
+    if pattern.varies:  # frames have no distance from each other
+        along[0] = torch.zeros_like(along[0])
     return torch.stack(torch.meshgrid(*along, indexing="ij"))
 
 

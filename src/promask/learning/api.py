@@ -121,7 +121,7 @@ def learn(
     checkpointer = Checkpointer(folder, identity, resume, recorder, group, clock)
     hooks: list[Hook] = [prepared.early_stopping, recorder]
     if on_step is not None:
-        dimensions = len(problem.pattern.free)
+        dimensions = problem.pattern.encoded
         hooks.append(ReportProgress(on_step, config.members, prepared.learner.steps, dimensions))
     finetuning = _finetuning(problem, config)
     with freeze_networks(problem.loss, problem.recon):

@@ -103,7 +103,8 @@ _CHECKS: Mapping[str, Check] = {
     "acs_shape": (str, ACS_SHAPES.__contains__, " or ".join(ACS_SHAPES)),
     "partial_fourier": (tuple, _anything, "a share for each direction, such as ky=6/8"),
     "largest_gap": (tuple, _anything, "a number for each direction, such as ky=4"),
-    "equal_per": ((int, str, type(None)), _anything, "a direction, such as kz"),
+    "equal_per": ((int, str, type(None)), _anything, "a direction, such as kz, or frame"),
+    "period": _COUNT_OR_NONE,
     "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
     "part": ((str, type(None)), _anything, "train, test or all"),
     "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),
@@ -137,8 +138,8 @@ class Config(Reading):
     learning_rate: float = 0.01
     """Of `gumbel-adam`; the other learners have none."""
     pattern: str | None = None
-    """What is acquired as a whole: `1d` for lines, `2d` or `3d` for samples; None: all phase encodings of data
-    whose readout is known, otherwise `2d`."""
+    """What is acquired as a whole: `1d` for lines, `2d` or `3d` for samples, `kt` or `kt-2d` for those of each
+    frame; None: all phase encodings of data whose readout is known, otherwise `2d`; of series, `kt`."""
     axis: tuple[int | str, ...] | None = None
     """Which axes are undersampled, as numbers or directions such as `ky`; None: the last phase encodings."""
     allow_readout: bool = False
@@ -176,7 +177,10 @@ class Config(Reading):
     largest_gap: tuple[tuple[int | str, int], ...] = ()
     """The largest distance of neighbouring samples along a direction, such as {"ky": 4}."""
     equal_per: int | str | None = None
-    """The direction for every place of which the same number of samples is acquired, such as `kz`."""
+    """The direction for every place of which the same number of samples is acquired, such as `kz`; of series
+    `frame`, `frame=5` for every five frames together, or `none`; None: every frame that has its own pattern."""
+    period: int = 0
+    """After so many frames the pattern begins anew; 0: it does not repeat."""
     seed: int = 0
     """Of all random numbers."""
     part: str | None = None
@@ -310,6 +314,7 @@ class Settings(ReadingSettings, total=False):
     partial_fourier: Mapping[int | str, float | str] | tuple[tuple[int | str, float], ...]
     largest_gap: Mapping[int | str, int] | tuple[tuple[int | str, int], ...]
     equal_per: int | str | None
+    period: int
     seed: int
     part: str | None
     device: str

@@ -111,7 +111,7 @@ class TrajectoryRecorder:
 
     def __init__(self, problem: Problem) -> None:
         start = problem.initial(0)
-        self.dimensions = len(problem.pattern.free)
+        self.dimensions = problem.pattern.encoded
         self.most = min(MOST_MOMENTS, MOST_VALUES // start.numel())
         self.kept = {0: start.to("cpu", torch.float32)}
         self.every = 1

@@ -102,7 +102,7 @@ def select(
 
 def reference_masks(samples: SpectraSet, pattern: Pattern, budget: int, centre: int) -> dict[str, UnitMask]:
     """The units of most energy, and the innermost ones; each has the calibration region of width `centre`."""
-    energy = centred(samples.mean_energy(pattern), len(pattern.free)).cpu()
+    energy = centred(samples.mean_energy(pattern), pattern.encoded).cpu()
     values: Mapping[str, Units | UnitMask] = {"energy": energy, "centre": pattern.innermost(budget)}
     return {name: best_units(each, pattern, budget, centre) for name, each in values.items()}
 
@@ -120,7 +120,7 @@ def _other_learned_masks(problem: Problem, config: Config) -> dict[str, UnitMask
     elif problem.recon.iterative:
         masks[ZeroFilled.name] = _mask_for_images(problem, problem.images.with_recon(ZeroFilled()), config)
     if masks and config.init not in STARTS:
-        start = centred(problem.start.draw(problem.random("start", 0)), len(problem.pattern.free))
+        start = centred(problem.start.draw(problem.random("start", 0)), problem.pattern.encoded)
         masks["start"] = best_units(start, problem.pattern, problem.budget, problem.centre)
     return masks
 
@@ -139,4 +139,4 @@ def _mask_for_images(problem: Problem, samples: SpectraSet, config: Config) -> U
 
 
 def _result(values: Units, pattern: Pattern) -> Units:
-    return centred(values, len(pattern.free)).to("cpu", torch.float32).contiguous()
+    return centred(values, pattern.encoded).to("cpu", torch.float32).contiguous()

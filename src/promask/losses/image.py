@@ -75,6 +75,9 @@ class ImageLoss:
 
     def __call__(self, images: AnyImages, batch: Batch) -> Scalar:
         """The loss of the reconstructed images of a batch."""
+        made, targets = images, batch.targets
+        if batch.geometry.indexes:  # frames count as channels do
+            made, targets = made.flatten(1, 2), targets.flatten(1, 2)
         if self.needs_phase:
-            return check_scalar(self.loss(images, batch.targets), self.name)
-        return check_scalar(self.loss(magnitude(images), batch.targets.abs()), self.name)
+            return check_scalar(self.loss(made, targets), self.name)
+        return check_scalar(self.loss(magnitude(made), targets.abs()), self.name)

@@ -64,16 +64,18 @@ def mask_gradient(left: Spectra, right: Spectra, mask_shape: torch.Size) -> Tens
     return coil_product(left, right).sum_to_size(mask_shape)
 
 
-def to_hybrid_space(kspace: Spectra, mask: KspaceMask) -> tuple[Spectra, KspaceMask, tuple[int, ...]]:
+def to_hybrid_space(
+    kspace: Spectra, mask: KspaceMask, indexes: int = 0
+) -> tuple[Spectra, KspaceMask, tuple[int, ...]]:
     """K-space over the axes along which the mask varies, and image space over the others; and the mask without
-    those others, and the axes that are left.
+    those others, and the axes that are left. The first axes of space, `indexes` of them, are not encoded.
 
     >>> lines = torch.ones(5, 1, 1, 4).expand(5, 1, 3, 4)
     >>> kspace, mask, axes = to_hybrid_space(torch.ones(5, 1, 3, 4, dtype=torch.complex64), lines)
     >>> mask.shape, axes
     (torch.Size([5, 1, 1, 4]), (-1,))
     """
-    axes = space_axes(kspace.ndim - 2)
+    axes = space_axes(kspace.ndim - 2 - indexes)
     mask, varying = collapse_constant_axes(mask, axes)
     constant = [axis for axis in axes if axis not in varying]
     return (from_spectrum(kspace, constant) if constant else kspace), mask, varying
@@ -120,6 +122,7 @@ def conjugate_gradients(normal: Callable[[AnyImages], AnyImages], right: AnyImag
 
     Complex numbers count as pairs of real ones, so that A may treat their parts differently.
     """
+    right = right.contiguous()  # what follows are views of it
     solution, residual, direction = torch.zeros_like(right), right.clone(), right.clone()
     of_solution, of_residual, of_direction = map(_numbers, (solution, residual, direction))
     size = _inner(of_residual, of_residual)

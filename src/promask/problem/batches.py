@@ -22,7 +22,7 @@ from promask.problem.parallel import ALONE, Group
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
-from promask.types import Batch, Label, Sample, SampleSet, Units
+from promask.types import Batch, Cut, Label, Sample, SampleSet, Units
 
 Item = TypeVar("Item")
 
@@ -250,15 +250,16 @@ class SpectraSet:
         return collate(samples, self.recon.uses_maps), labels, repeats if len(once) < len(indices) else None
 
     def _transformed(self, found: Collated, labels: torch.Tensor | None) -> Batch:
-        images, clean, maps = move(found, self.device)
+        images, clean, maps, cut = move(found, self.device)
         geometry = self.data.geometry
         reference = geometry.crop(self.recon.reference(clean, maps))
         return Batch(
-            spectrum(images, space_axes(images.ndim - 2)),
+            spectrum(images, space_axes(images.ndim - 2 - geometry.indexes)),
             reference if self.phase else reference.abs(),
             geometry,
             None if labels is None else geometry.crop(labels.to(self.device)),
             maps,
+            cut=cut,
         )
 
     def _read_all(self) -> Batch:
@@ -270,15 +271,21 @@ class SpectraSet:
             None if first.labels is None else _room(first.labels, len(self)),
         )
         maps: list[torch.Tensor] = []
+        cuts: list[Cut] = []
         for indices in torch.arange(len(self)).split(self._piece_length):
             found, labels, _ = self._read(indices)
             piece = self._transformed(found, labels)
             whole.spectra[indices], whole.targets[indices] = piece.spectra, piece.targets
             if whole.labels is not None and piece.labels is not None:
                 whole.labels[indices] = piece.labels
+            cuts += [] if piece.cut is None else [piece.cut]
             if piece.maps is not None and len(maps) < self.map_rows:
                 maps += list(piece.maps.expand(len(indices), *piece.maps.shape[1:]))
-        return replace(whole, maps=torch.stack(maps[: self.map_rows]) if maps else None)
+        whole_cut = None
+        if cuts:
+            places = (torch.cat([getattr(cut, name) for cut in cuts]) for name in ("positions", "scales"))
+            whole_cut = Cut(cuts[0].axis, *places)
+        return replace(whole, maps=torch.stack(maps[: self.map_rows]) if maps else None, cut=whole_cut)
 
     def _note_waiting(self, seconds: float) -> None:
         self.seconds_waited += seconds
@@ -322,6 +329,7 @@ def _select(batch: Batch, indices: torch.Tensor) -> Batch:
         batch.geometry,
         None if batch.labels is None else batch.labels.index_select(0, indices),
         maps if maps is None or len(maps) == 1 else maps.index_select(0, indices % len(maps)),
+        cut=None if batch.cut is None else batch.cut.part(indices),
     )
 
 

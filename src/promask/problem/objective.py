@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from promask.errors import InputError
 from promask.losses.base import Loss
-from promask.recon.base import Reconstruction, reconstruct_spectra
+from promask.recon.base import Reconstruction, reconstruct_batch
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
 from promask.types import Batch, Scalar, UnitDraws, restore_tensor
@@ -44,7 +44,7 @@ def loss_and_slopes(
     """Reconstruct every image of the batch with its own mask, and differentiate the task's loss, a mean."""
     masks = masks.detach().requires_grad_()
     on_grid = pattern.expand(masks).unsqueeze(1)  # (batch, 1, *space): shared by the channels
-    images = reconstruct_spectra(recon, batch.spectra, on_grid, batch.maps)
+    images = reconstruct_batch(recon, batch, on_grid)
     loss = task(batch.geometry.crop(images), batch) * len(masks)
     gradients, *weight_gradients = torch.autograd.grad(loss, (masks, *weights), materialize_grads=True)
     return LossAndSlopes(loss.detach(), gradients, weight_gradients)

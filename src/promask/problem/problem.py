@@ -15,7 +15,7 @@ from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import Group
-from promask.recon.base import Reconstruction, reconstruct_spectra
+from promask.recon.base import Reconstruction, reconstruct_batch
 from promask.sampling.distribution import initial_probabilities
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import constrain
@@ -94,7 +94,7 @@ class Problem:
         """
         if not self.pattern.limits.couple:
             return constrain(theta, budget, self.always, self.never)
-        units = centred(theta, len(self.pattern.free)).cpu()
+        units = centred(theta, self.pattern.encoded).cpu()
         return self._in_fft_order(self.pattern.project(units, budget, self.pattern.centre(self.centre)))
 
     def nearest(self, units: UnitMask, kept: UnitMask, worth: Units) -> UnitMask:
@@ -110,7 +110,7 @@ class Problem:
         """
         if not self.pattern.limits.couple:
             return units
-        wished, always, by = (centred(each, each.ndim).cpu() for each in (units, kept, worth))
+        wished, always, by = (centred(each, self.pattern.encoded).cpu() for each in (units, kept, worth))
         return self._in_fft_order(self.pattern.nearest(wished, always, by))
 
     def initial(self, member: int) -> Units:
@@ -120,7 +120,7 @@ class Problem:
 
     def mean_loss(self, units: UnitMask, most: int) -> float:
         """The mean loss of at most so many images, at equal distances, with the same units, in FFT order."""
-        in_centre = centred(units, len(self.pattern.free)).cpu()
+        in_centre = centred(units, self.pattern.encoded).cpu()
         return mean_loss(in_centre, self.images, self.pattern, self.loss, most)
 
     def random(self, purpose: str, member: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -132,7 +132,7 @@ class Problem:
         return replace(self, images=self.images.alone())
 
     def _in_fft_order(self, units: AnyArray) -> AnyArray:
-        return fft_order(units, len(self.pattern.free)).to(self.images.device)
+        return fft_order(units, self.pattern.encoded).to(self.images.device)
 
 
 def slicing_axis(pattern: Pattern, recon: Reconstruction, loss: Loss) -> int | None:
@@ -194,11 +194,11 @@ def mean_loss(
     units: UnitMask, samples: SpectraSet, pattern: Pattern, loss: Loss, most: int = MOST_IMAGES
 ) -> float:
     """The mean loss of some of the samples, at equal distances, reconstructed with the same units, centred."""
-    mask = pattern.expand(fft_order(units, len(pattern.free)).to(samples.like))
+    mask = pattern.expand(fft_order(units, pattern.encoded).to(samples.like))
     chosen = samples.some(most)
     total = torch.zeros((), dtype=torch.float64)
     for piece in samples.shared_pieces(chosen):
-        images = piece.geometry.crop(reconstruct_spectra(samples.recon, piece.spectra, mask, piece.maps))
+        images = piece.geometry.crop(reconstruct_batch(samples.recon, piece, mask))
         total += float(loss(images, piece)) * len(piece.targets)
     samples.group.sum(total)
     return float(total) / len(chosen)

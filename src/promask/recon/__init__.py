@@ -4,6 +4,7 @@ A new one is one file and one line in the table.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,19 +12,26 @@ from promask.errors import InputError, one_line
 from promask.recon.base import Reconstruction, check_settings
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
+from promask.recon.kt_sense import KtSense
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier
+from promask.recon.temporal_sparsity import LowRankPlusSparse, TemporalCompressedSensing
+from promask.recon.view_sharing import ViewSharing
 from promask.recon.zero_filled import RootSumOfSquares, Sense, ZeroFilled
 
 __all__ = [
     "RECONSTRUCTIONS",
     "CgSense",
     "CompressedSensing",
+    "KtSense",
+    "LowRankPlusSparse",
     "Network",
     "PartialFourier",
     "Reconstruction",
     "RootSumOfSquares",
     "Sense",
+    "TemporalCompressedSensing",
+    "ViewSharing",
     "ZeroFilled",
     "is_built_in",
     "make_reconstruction",
@@ -37,6 +45,12 @@ RECONSTRUCTIONS: Mapping[str, Callable[[], Reconstruction]] = {
     "cs": CompressedSensing,
     "cs-tv": lambda: CompressedSensing("total-variation"),
     "partial-fourier": PartialFourier,
+    "temporal-average": lambda: ViewSharing(math.inf),
+    "view-sharing": ViewSharing,
+    "kt-sense": KtSense,
+    "kt-cs": TemporalCompressedSensing,
+    "kt-tv": lambda: TemporalCompressedSensing(transform="temporal-variation"),
+    "l+s": LowRankPlusSparse,
 }
 
 
@@ -95,7 +109,10 @@ def settings_of(recon: Reconstruction) -> dict[str, Any]:
     >>> settings_of(CgSense())
     {'regularisation': 0.003, 'iterations': 10}
     """
-    return dataclasses.asdict(recon) if is_built_in(recon) and dataclasses.is_dataclass(recon) else {}
+    if not (is_built_in(recon) and dataclasses.is_dataclass(recon)):
+        return {}
+    names = (each.name for each in dataclasses.fields(recon))
+    return {name: getattr(recon, name) for name in names if name not in getattr(recon, "arrays", ())}
 
 
 def is_built_in(recon: Reconstruction) -> bool:

@@ -2,14 +2,34 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from promask.errors import InputError
 from promask.operators.encoding import combine_coils
-from promask.operators.fourier import kspace_from_spectrum, shift_mask, space_axes, spectrum_from_kspace
-from promask.types import AnyImages, CoilImages, KspaceMask, Maps, Spectra
+from promask.operators.fourier import (
+    collapse_constant_axes,
+    kspace_from_spectrum,
+    shift_mask,
+    space_axes,
+    spectrum_from_kspace,
+)
+from promask.types import AnyImages, Batch, CoilImages, Cut, KspaceMask, Maps, Spectra
+
+
+@runtime_checkable
+class Fittable(Protocol):
+    """A reconstruction with a prior from training data."""
+
+    @property
+    def prior(self) -> Tensor | None:
+        """What was fitted; None before."""
+
+    def fitted(self, series: Iterable[AnyImages], /) -> "Reconstruction":
+        """The same with a prior from fully sampled images, (batch, channel, *space) each."""
 
 
 @runtime_checkable
@@ -18,6 +38,9 @@ class Reconstruction(Protocol):
 
     K-space and mask are centred: DC is at index n // 2, and `promask.operators.fourier.to_image` is the inverse
     transform. Images and coil sensitivities are in image space, which has no such order.
+
+    Series of frames are reconstructed frame by frame, unless an attribute `temporal = True` says otherwise: then
+    arrays have an axis of frames before those of space, along which coil sensitivities have length 1.
     """
 
     @property
@@ -69,9 +92,24 @@ class SpectralReconstruction(ABC):
     iterative: ClassVar[bool] = True
     slicewise: ClassVar[bool] = True
     """Whether volumes may be reconstructed slice by slice, along an axis that is not undersampled."""
+    temporal: ClassVar[bool] = False
+    """Whether it needs series of frames, and reconstructs them together."""
+    arrays: ClassVar[tuple[str, ...]] = ()
+    """Fields that are no settings: arrays that are fitted to data."""
 
     def __post_init__(self) -> None:
         check_settings(getattr(self, "iterations", None), getattr(self, "regularisation", None))
+
+    def at(self, cut: Cut) -> "SpectralReconstruction":
+        """The same for slices of volumes, where it depends on their position or on the scale of the volumes.
+
+        Args:
+            cut: Where the slices of the next call were cut out of their volumes.
+
+        Returns:
+            A reconstruction for these slices.
+        """
+        return self
 
     def reference(self, images: CoilImages, maps: Maps | None) -> AnyImages:
         """S^H x, the coils combined; without sensitivities, the images themselves."""
@@ -93,20 +131,61 @@ class SpectralReconstruction(ABC):
 
     def __call__(self, kspace: Spectra, mask: KspaceMask, maps: Maps | None = None) -> AnyImages:
         """Reconstruct images from centred k-space; see `Reconstruction`."""
-        axes = space_axes(kspace.ndim - 2)
+        axes = space_axes(kspace.ndim - 2 - self.temporal)
         return self.from_spectra(
             spectrum_from_kspace(kspace, axes), shift_mask(mask, axes, torch.fft.ifftshift), maps
         )
 
 
+def is_temporal(recon: Reconstruction) -> bool:
+    """Whether a reconstruction needs series of frames, and reconstructs them together."""
+    return bool(getattr(recon, "temporal", False))
+
+
+def reconstruct_batch(recon: Reconstruction, batch: Batch, mask: KspaceMask) -> AnyImages:
+    """The images of a batch, for a mask in FFT order, (batch or 1, 1, *space) or (*space)."""
+    if batch.cut is not None and (at := getattr(recon, "at", None)) is not None:
+        recon = at(batch.cut)
+    return reconstruct_spectra(recon, batch.spectra, mask, batch.maps, batch.geometry.indexes)
+
+
 def reconstruct_spectra(
-    recon: Reconstruction, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None
+    recon: Reconstruction, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, indexes: int = 0
 ) -> AnyImages:
-    """The images of any reconstruction, for k-space and mask in FFT order: what the loop calls."""
+    """The images of any reconstruction, for k-space and mask in FFT order: what the loop calls.
+
+    Args:
+        recon: The reconstruction.
+        spectra: Fully sampled, (batch, coil or channel, *space).
+        mask: (batch or 1, 1, *space) or (*space).
+        maps: Coil sensitivities, (batch or 1, coil, *space); None if every channel is an image of its own.
+        indexes: 1 if the first axis of space counts frames or contrasts, which are reconstructed one by one unless
+            the reconstruction is temporal; otherwise 0.
+
+    Returns:
+        Images, (batch, channel, *space).
+    """
+    if indexes and not is_temporal(recon):
+        return _one_by_one(recon, spectra, mask, maps)
     if isinstance(recon, SpectralReconstruction):
         return recon.from_spectra(spectra, mask, maps)
-    axes = space_axes(spectra.ndim - 2)
+    axes = space_axes(spectra.ndim - 2 - indexes)
     return recon(kspace_from_spectrum(spectra, axes), shift_mask(mask, axes, torch.fft.fftshift), maps)
+
+
+def _one_by_one(recon: Reconstruction, spectra: Spectra, mask: KspaceMask, maps: Maps | None) -> AnyImages:
+    """Each frame or contrast as an item of the batch; a mask that is a broadcast view stays one."""
+    batch, _, frames, *space = spectra.shape
+    mask = mask.reshape(-1, 1, *mask.shape[mask.ndim - 1 - len(space) :]) if mask.ndim < spectra.ndim else mask
+    mask, _ = collapse_constant_axes(mask, space_axes(len(space)))
+    items = mask.expand(batch, -1, frames, *mask.shape[3:]).transpose(1, 2).flatten(0, 1)
+    if maps is not None:
+        maps = maps.squeeze(2)
+        maps = maps if len(maps) == 1 else maps.repeat_interleave(frames, 0)
+    made = reconstruct_spectra(
+        recon, spectra.transpose(1, 2).flatten(0, 1), items.expand(*items.shape[:2], *space), maps
+    )
+    return made.unflatten(0, (batch, frames)).transpose(1, 2)
 
 
 def check_settings(iterations: int | None, regularisation: float | None) -> None:

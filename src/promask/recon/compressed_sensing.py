@@ -61,7 +61,7 @@ class CompressedSensing(SpectralReconstruction):
         kspace, mask, axes = to_hybrid_space(spectra, mask)
         encoding = Encoding(maps, axes)
         full = encoding.adjoint(kspace)
-        largest = _largest_magnitude(full)
+        largest = largest_magnitude(full)
         images = extrapolated = torch.zeros_like(full)
         for number, weight in enumerate(self.weights()):
             before = images
@@ -80,6 +80,6 @@ class CompressedSensing(SpectralReconstruction):
         return [*falling, self.regularisation]
 
 
-def _largest_magnitude(images: ComplexImages) -> Float[Tensor, "batch ..."]:
+def largest_magnitude(images: ComplexImages) -> Float[Tensor, "batch ..."]:
     """The largest magnitude of each item."""
     return real_product(images, images).amax(tuple(range(1, images.ndim)), keepdim=True).sqrt_()

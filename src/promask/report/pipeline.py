@@ -12,7 +12,7 @@ from promask.data.atomic import recover_folder
 from promask.data.device import find_device
 from promask.data.file_set import OnFile, prepare
 from promask.data.sample_sets import OTHER_PART, choose_part
-from promask.data.sources import check_roles, load
+from promask.data.sources import load
 from promask.errors import InputError, InputWarning
 from promask.evaluation.methods import fit_mask
 from promask.learning.api import learn
@@ -58,7 +58,6 @@ def learn_and_report(
         data_set = load(data, config)
         masks = {name: fit_mask(name, mask, data_set) for name, mask in (beside or {}).items()}
     if group.leads:
-        check_roles(data_set)
         _, part_learned = choose_part(data_set, config.part, default="train")
         held_out, _ = choose_part(data_set, OTHER_PART[part_learned], default="test")
         prepare(held_out, on_file)  # bad files are found before learning

@@ -206,4 +206,4 @@ def initial_probabilities(values: Any, pattern: Pattern) -> Units:
                 f"shape {list(pattern.unit_shape)}."
             )
         probabilities = pattern.restrict(probabilities)
-    return fft_order(probabilities, len(pattern.free))
+    return fft_order(probabilities, pattern.encoded)

@@ -31,7 +31,9 @@ def group_of(pattern: "Pattern") -> torch.Tensor:
     position = pattern.limits.equal_per
     if position is not None:
         possible = (~pattern.never()).movedim(position, 0).flatten(1).any(1)
-        numbers = torch.where(possible, possible.cumsum(0) - 1, -1)
+        numbers = torch.where(possible, possible.cumsum(0) - 1, -1).div(
+            pattern.limits.equal_group, rounding_mode="floor"
+        )
         result.movedim(position, 0)[:] = numbers.reshape(-1, *[1] * (result.ndim - 1))
     return result
 

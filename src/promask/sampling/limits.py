@@ -7,13 +7,14 @@
 - A largest gap of n along a direction: in every row along it, any n neighbouring places that may be acquired hold
   a sample. So two neighbours are at most n apart, and at most n - 1 places are left out at either end of a row.
   Places that are never acquired do not count: a row with fewer than n others need not hold a sample.
-- The same number of samples for every kz that has places to acquire, as segmented scans need it.
+- The same number of samples for every kz that has places to acquire, as segmented scans need it; or for every
+  frame, or for every few frames that follow each other, of a series.
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from promask.sampling.pattern import Pattern
 
 ELLIPSE, BLOCK = "ellipse", "block"
+FRAME, TOTAL = "frame", "none"
 SHUTTERS, ACS_SHAPES = (ELLIPSE,), (BLOCK, ELLIPSE)
 
 Extent = Sequence[tuple[int, int]]
@@ -46,6 +48,7 @@ class Limits:
         partial_fourier: Directions, and the share of each that is acquired: above 0.5, up to 1.
         largest_gap: A direction, and the largest distance of neighbouring samples along it; empty for any.
         equal_per: The direction for every place of which there is the same number of samples; None for none.
+        equal_group: How many neighbouring places, frames of a series, have that number together.
     """
 
     shutter: str | None = None
@@ -53,6 +56,7 @@ class Limits:
     partial_fourier: tuple[tuple[int, Share], ...] = ()
     largest_gap: tuple[tuple[int, int], ...] = ()
     equal_per: int | None = None
+    equal_group: int = 1
 
     @property
     def couple(self) -> bool:
@@ -69,12 +73,13 @@ class Limits:
         """What they leave, in words."""
         return "acquired part" if self.partial_fourier else self.shutter or "covered part"
 
-    def check(self, shape: Sequence[int], extent: Extent) -> None:
+    def check(self, shape: Sequence[int], extent: Extent, indexed: bool = False) -> None:
         """Refuse limits that no mask on a grid of units could keep.
 
         Args:
             shape: The size of the grid.
             extent: The part of each of its axes that the scanner covers.
+            indexed: Whether the first axis counts frames or contrasts, and is no direction.
 
         Raises:
             InputError: If a limit is impossible, or two of them are not possible together.
@@ -87,10 +92,15 @@ class Limits:
         named = [*(position for position, _ in (*self.partial_fourier, *self.largest_gap)), self.equal_per or 0]
         if any(not 0 <= position < len(shape) for position in named):
             raise InputError(f"The limits {self} do not fit {len(shape)} undersampled directions.")
-        if len(shape) < 2 and (self.shutter is not None or self.equal_per is not None):
+        equal = self.equal_per is not None and not (indexed and self.equal_per == 0)
+        if len(shape) - indexed < 2 and (self.shutter is not None or equal):
             raise InputError(
                 "`shutter` and `equal_per` need two undersampled directions, but there is one: of a volume, "
                 "set `volumes`."
+            )
+        if self.equal_group != 1 and (equal or self.equal_group < 1 or shape[0] % self.equal_group):
+            raise InputError(
+                f"`equal_per` frame={self.equal_group} needs a number that divides the {shape[0]} frames."
             )
         for position, share in self.partial_fourier:
             if not 0.5 < share <= 1:
@@ -117,19 +127,21 @@ class Limits:
         start, stop = extent[position]
         return start + math.floor((stop - start) * (1 - share) + 1e-9)
 
-    def never(self, shape: Sequence[int], extent: Extent) -> UnitMask:
+    def never(self, shape: Sequence[int], extent: Extent, indexed: bool = False) -> UnitMask:
         """Find the units that are never acquired, padding left out.
 
         Args:
             shape: The size of the grid of units.
             extent: The part of each of its axes that the scanner covers.
+            indexed: Whether the first axis counts frames or contrasts, and is no direction.
 
         Returns:
             (*shape): corners outside the shutter, and what partial Fourier leaves out.
         """
         result = torch.zeros(tuple(shape), dtype=torch.bool)
         if self.shutter == ELLIPSE:
-            halves = [max(n // 2 - a, b - 1 - n // 2, 1) for n, (a, b) in zip(shape, extent, strict=True)]
+            halves = [max(n // 2 - a, b - 1 - n // 2, 1.0) for n, (a, b) in zip(shape, extent, strict=True)]
+            halves[0] = math.inf if indexed else halves[0]
             result |= _ellipse(shape, [0.0] * len(halves), halves) > 1 + 1e-9
         for position, share in self.partial_fourier:
             result.movedim(position, 0)[: self._begin(position, share, extent)] = True
@@ -172,6 +184,7 @@ class Limits:
             tuple((places[position], share) for position, share in self.partial_fourier if position in places),
             tuple((places[position], gap) for position, gap in self.largest_gap if position in places),
             places.get(self.equal_per) if several and self.equal_per is not None else None,
+            self.equal_group if self.equal_per in places else 1,
         )
 
     @staticmethod
@@ -214,7 +227,10 @@ class LimitSettings:
         acs_shape: The shape of the calibration region: `block` or `ellipse`.
         partial_fourier: The share of directions that is acquired, such as {"ky": 0.75}.
         largest_gap: The largest distance of neighbouring samples along a direction, such as {"ky": 4}.
-        equal_per: The direction for every place of which there is the same number of samples, such as `kz`.
+        equal_per: The direction for every place of which there is the same number of samples, such as `kz`; of
+            series `frame`, or `frame=5` for every five frames together; `none` for one total number. None: every
+            frame, where frames have patterns of their own.
+        period: After so many frames the pattern begins anew; 0: it does not repeat.
     """
 
     shutter: str | None = None
@@ -222,12 +238,14 @@ class LimitSettings:
     partial_fourier: Any = ()
     largest_gap: Any = ()
     equal_per: Direction | None = None
+    period: int = 0
 
     def __post_init__(self) -> None:
         for name in ("partial_fourier", "largest_gap"):
             object.__setattr__(self, name, by_direction(name, getattr(self, name)))
         if self.equal_per is not None:
             object.__setattr__(self, "equal_per", _plain_direction(self.equal_per))
+            _frames_together(self.equal_per)  # or refuse it
         if self.shutter not in (None, *SHUTTERS):
             raise InputError(f"`shutter` must be {ELLIPSE}, but is {self.shutter!r}.")
         if self.acs_shape not in ACS_SHAPES:
@@ -256,11 +274,18 @@ class LimitSettings:
             By name; directions are numbers of axes.
         """
         limits, free = pattern.limits, pattern.free
+        equal: Direction | None = None if limits.equal_per is None else free[limits.equal_per]
+        if pattern.varies and equal is None:
+            equal = TOTAL
+        elif pattern.varies and equal == 0:
+            equal = pattern.indexed + (f"={limits.equal_group}" if limits.equal_group > 1 else "")
         return {
-            **asdict(limits),
+            "shutter": limits.shutter,
+            "acs_shape": limits.acs_shape,
             "partial_fourier": {free[position]: share for position, share in limits.partial_fourier},
             "largest_gap": {free[position]: gap for position, gap in limits.largest_gap},
-            "equal_per": None if limits.equal_per is None else free[limits.equal_per],
+            "equal_per": equal,
+            "period": pattern.period,
         }
 
     def on(self, pattern: "Pattern", strict: bool = True) -> "Pattern":
@@ -295,10 +320,31 @@ class LimitSettings:
         for name in ("partial_fourier", "largest_gap"):
             places = ((position(name, direction), value) for direction, value in getattr(self, name))
             found[name] = tuple((place, value) for place, value in places if place is not None)
-        if self.equal_per is not None:
+        together = _frames_together(self.equal_per)
+        if pattern.varies and (together or (self.equal_per is None and pattern.indexed == FRAME)):
+            found |= {"equal_per": 0, "equal_group": together or 1}
+        elif together and strict:
+            raise InputError("`equal_per` frame is for frames that have their own pattern: choose the pattern kt.")
+        elif self.equal_per is not None and not together and self.equal_per != TOTAL:
             place = position("equal_per", self.equal_per)
             found["equal_per"] = None if single else place
-        return replace(pattern, limits=Limits(**found))
+        if self.period and strict and not pattern.varies:
+            raise InputError("`period` is for frames that have their own pattern: choose the pattern kt.")
+        return replace(pattern, limits=Limits(**found), period=self.period if pattern.varies else 0)
+
+
+def _frames_together(equal_per: Direction | None) -> int:
+    """For how many frames together numbers are equal; 0 if it is not frames that they are equal for.
+
+    >>> _frames_together("frame"), _frames_together("frame=5"), _frames_together("kz")
+    (1, 5, 0)
+    """
+    if not isinstance(equal_per, str) or not equal_per.startswith(FRAME):
+        return 0
+    found = re.fullmatch(rf"{FRAME}(?:=([1-9]\d{{0,8}}))?", equal_per)
+    if found is None:
+        raise InputError(f"`equal_per` must be such as frame, frame=5, kz or none, but is {equal_per!r}.")
+    return int(found[1] or 1)
 
 
 def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:

@@ -1,7 +1,8 @@
 """Which axes of k-space are undersampled: how units become a mask.
 
 Units live on the undersampled ("free") axes and are broadcast along the others. Both axes of a slice: single
-samples. One axis: lines. Two of three: (ky, kz) pairs along a readout.
+samples. One axis: lines. Two of three: (ky, kz) pairs along a readout. The first axis of series counts frames or
+contrasts, and is not Fourier-encoded: with it among the free ones, units are the lines (or samples) of each frame.
 """
 
 import math
@@ -19,8 +20,10 @@ from promask.sampling.limits import NO_LIMITS, Limits, axis_number
 from promask.sampling.projection import constrain
 from promask.types import Geometry, Spectra, UnitDraws, UnitMask, Units
 
-FREE_AXES = {"1d": 1, "2d": 2, "3d": 3}
-"""How many axes of k-space are undersampled, by the name of the pattern."""
+FREE_AXES = {"1d": 1, "2d": 2, "3d": 3, "kt": 1, "kt-2d": 2}
+"""How many encoded axes of k-space are undersampled, by the name of the pattern."""
+PER_FRAME = {"kt": "1d", "kt-2d": "2d"}
+"""Patterns of which every frame has its own, and the name of the pattern within a frame."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,9 @@ class Pattern:
         directions: The names of all axes, such as ("kx", "ky"); empty if they are not known.
         readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
         limits: What else a protocol demands: see `promask.sampling.limits`.
+        indexed: The role of the first axis if it is not encoded: `frame` or `contrast`; otherwise empty. If it is
+            free, each frame has units of its own; otherwise all frames share theirs.
+        period: After so many frames the pattern begins anew; 0: it does not repeat.
     """
 
     shape: tuple[int, ...]
@@ -49,6 +55,8 @@ class Pattern:
     directions: tuple[str, ...] = ()
     readout: int | None = None
     limits: Limits = NO_LIMITS
+    indexed: str = ""
+    period: int = 0
 
     def __post_init__(self) -> None:
         if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
@@ -64,8 +72,15 @@ class Pattern:
             raise InputError(f"The extent {extent} does not fit k-space of shape {list(self.shape)}.")
         if len(self.directions) not in (0, len(self.shape)) or self.readout not in (None, *range(len(self.shape))):
             raise InputError(f"The directions {list(self.directions)} do not fit k-space of {list(self.shape)}.")
+        if self.indexed and self.free == (0,):
+            raise InputError(
+                f"A pattern must undersample a direction of k-space, not the axis of {self.indexed}s."
+            )
+        if self.period and not (self.varies and self.period > 0 and self.shape[0] % self.period == 0):
+            many = f"{self.shape[0]} {self.indexed}s" if self.varies else "a pattern that all frames share"
+            raise InputError(f"`period` must divide the number of frames, but is {self.period} for {many}.")
         object.__setattr__(self, "extent", extent)
-        self.limits.check(self.unit_shape, self._unit_extent)
+        self.limits.check(self.unit_shape, self._unit_extent, self.varies)
 
     @staticmethod
     def named(
@@ -120,7 +135,9 @@ class Pattern:
         Args:
             shape: The size of k-space, (*space).
             geometry: What is known of its axes.
-            name: `1d`, `2d` or `3d`; None: all phase encodings if the readout is known, otherwise two directions.
+            name: `1d`, `2d` or `3d`, of series the same in every frame; `kt` or `kt-2d` for the lines or samples
+                of each frame; None: all phase encodings if the readout is known, otherwise two directions; of
+                series the same of each frame, or the lines of each frame.
             axis: The undersampled axes, as numbers or as directions such as `ky`; None: the last phase encodings.
             allow_readout: Whether the readout may be undersampled, which no scanner can do.
 
@@ -130,22 +147,54 @@ class Pattern:
         Raises:
             InputError: If there is no such axis, or the readout would be undersampled.
         """
-        readout = geometry.readout
-        encoded = [each for each in range(len(shape)) if each != readout]
+        readout, first = geometry.readout, geometry.indexes
+        encoded = [each for each in range(first, len(shape)) if each != readout]
         chosen = None if axis is None else [axis_number(each, geometry.axes, len(shape)) for each in axis]
         if name is None:
-            usual = len(encoded) if readout is not None else min(2, len(shape))
+            usual = len(encoded) if readout is not None else min(2 - first, len(shape))
             name = f"{usual if chosen is None else len(chosen)}d"
-        if chosen is None and FREE_AXES.get(name, len(shape)) <= len(encoded):
-            chosen = encoded[len(encoded) - FREE_AXES[name] :]
-        pattern = Pattern.named(name, shape, chosen, geometry.extent)
+            name = next((each for each, inner in PER_FRAME.items() if first and inner == name), name)
+        within, per_frame = PER_FRAME.get(name, name), name in PER_FRAME
+        if per_frame and not first:
+            raise InputError(
+                f"The pattern {name} is for frames, but the data have none: name their axis with `axes`, such as "
+                f"'slice frame y x', or choose the pattern {within}."
+            )
+        if chosen is None and FREE_AXES.get(within, len(shape)) <= len(encoded):
+            if first and readout is None and "kx" in geometry.axes and len(encoded) > FREE_AXES[within]:
+                encoded.remove(geometry.axes.index("kx"))  # the usual readout
+            chosen = encoded[len(encoded) - FREE_AXES[within] :]
+        pattern = Pattern.named(within, shape, chosen, geometry.extent)
         if readout in pattern.free and not allow_readout:
             direction = geometry.axes[readout] if geometry.axes else f"axis {readout}"
+            fitting = f"{len(encoded)}d"
+            fitting = next((each for each, inner in PER_FRAME.items() if per_frame and inner == fitting), fitting)
             raise InputError(
                 f"The pattern {name} would undersample {direction}, the readout, which scanners read as a whole: "
-                f"choose the pattern {len(encoded)}d, or set `allow_readout` where there is no scanner."
+                f"choose the pattern {fitting}, or set `allow_readout` where there is no scanner."
             )
-        return replace(pattern, directions=geometry.axes, readout=readout)
+        if first and 0 in pattern.free:
+            raise InputError(
+                f"The pattern {name} would undersample the axis of {geometry.indexed}s, which is not encoded: "
+                f"{'choose other axes' if axis is not None else 'choose a pattern of fewer directions'}."
+            )
+        return replace(
+            pattern,
+            free=(0, *pattern.free) if per_frame else pattern.free,
+            directions=geometry.axes,
+            readout=readout,
+            indexed=geometry.indexed,
+        )
+
+    @property
+    def varies(self) -> bool:
+        """Whether each frame or contrast of a series has units of its own."""
+        return bool(self.indexed) and self.free[0] == 0
+
+    @property
+    def encoded(self) -> int:
+        """How many undersampled axes are directions of k-space: the last axes of the grid of units."""
+        return len(self.free) - self.varies
 
     @property
     def slicing_axis(self) -> int | None:
@@ -153,12 +202,12 @@ class Pattern:
 
         Along an axis that is not undersampled, an inverse transform of k-space separates the positions: the
         readout if it is known, otherwise the first such axis. None where samples are slices, or all axes are
-        undersampled.
+        undersampled. Frames are not positions.
 
         >>> Pattern((4, 6, 5), free=(1, 2)).slicing_axis, Pattern((4, 6), free=(1,)).slicing_axis
         (0, None)
         """
-        whole = [axis for axis in range(len(self.shape)) if axis not in self.free]
+        whole = [axis for axis in range(bool(self.indexed), len(self.shape)) if axis not in self.free]
         if len(self.shape) < 3 or not whole:
             return None
         return self.readout if self.readout in whole else whole[0]
@@ -191,7 +240,8 @@ class Pattern:
     @property
     def unit_shape(self) -> tuple[int, ...]:
         """The shape of the grid of units."""
-        return tuple(self.shape[axis] for axis in self.free)
+        shape = tuple(self.shape[axis] for axis in self.free)
+        return (self.period, *shape[1:]) if self.period else shape
 
     @property
     def pictured(self) -> tuple[int, int]:
@@ -220,7 +270,8 @@ class Pattern:
 
     @property
     def _unit_extent(self) -> tuple[tuple[int, int], ...]:
-        return tuple(self.extent[axis] for axis in self.free)
+        extent = tuple(self.extent[axis] for axis in self.free)
+        return ((0, self.period), *extent[1:]) if self.period else extent
 
     def name_of(self, position: int) -> str:
         """Name an undersampled direction.
@@ -238,7 +289,7 @@ class Pattern:
         """The units that are never acquired: padding, and what the shutter and partial Fourier leave out."""
         if not self.limits.leave_out:
             return self.padding()
-        return self.padding() | self.limits.never(self.unit_shape, self._unit_extent)
+        return self.padding() | self.limits.never(self.unit_shape, self._unit_extent, self.varies)
 
     @property
     def acquirable(self) -> int:
@@ -288,6 +339,8 @@ class Pattern:
             (..., *shape): a view, constant along the axes that are not undersampled.
         """
         leading = units.shape[: units.ndim - len(self.free)]
+        if self.period:
+            units = units.repeat(*[1] * len(leading), self.shape[0] // self.period, *[1] * self.encoded)
         inserted = [n if axis in self.free else 1 for axis, n in enumerate(self.shape)]
         return units.reshape(*leading, *inserted).expand(*leading, *self.shape)
 
@@ -303,6 +356,7 @@ class Pattern:
         if mask.shape[mask.ndim - len(self.shape) :] != self.shape:
             raise InputError(f"A mask of shape {list(mask.shape)} does not fit k-space of {list(self.shape)}.")
         units = mask[(..., *(slice(None) if axis in self.free else 0 for axis in range(len(self.shape))))]
+        units = units.narrow(-len(self.free), 0, self.period) if self.period else units
         if not torch.equal(self.expand(units), mask):
             raise InputError(f"The mask is not made of whole units along the free axes {list(self.free)}.")
         return units
@@ -317,7 +371,12 @@ class Pattern:
             (..., *unit_shape).
         """
         bound = [axis - len(self.shape) for axis in range(len(self.shape)) if axis not in self.free]
-        return values.sum(bound) if bound else values
+        values = values.sum(bound) if bound else values
+        return (
+            values.unflatten(-len(self.free), (-1, self.period)).sum(-1 - len(self.free))
+            if self.period
+            else values
+        )
 
     def energies(self, spectra: Spectra) -> UnitDraws:
         """Compute the energy of each unit in each image.
@@ -343,7 +402,7 @@ class Pattern:
         Returns:
             (*unit_shape), without what is never acquired.
         """
-        return self.limits.centre(self.unit_shape, width) & ~self.never()
+        return self._centre(width) & ~self.never()
 
     def block(self, width: int, budget: int) -> Bool[Tensor, "*units"]:
         """Choose the calibration region, which must fit the number of units that may be acquired.
@@ -363,12 +422,17 @@ class Pattern:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
         block = self.centre(width)
         size = int(block.sum())
+        if size > budget and self.varies:
+            raise InputError(
+                f"A `centre` of width {width} has {size // len(block)} samples or lines in each {self.indexed}, "
+                f"but only {budget // len(block)} are acquired: choose a narrower centre or a lower acceleration."
+            )
         if size > budget:
             raise InputError(
                 f"A `centre` of width {width} has {size} samples or lines, but only {budget} are acquired: "
                 f"choose a narrower centre or a lower acceleration."
             )
-        whole = self.limits.centre(self.unit_shape, width) & ~self.padding()
+        whole = self._centre(width) & ~self.padding()
         if self.limits.partial_fourier and not self.limits.shutter and (whole & ~block).any():
             raise InputError(
                 f"A `centre` of width {width} reaches into what `partial_fourier` leaves out: choose a narrower "
@@ -396,7 +460,7 @@ class Pattern:
             (*unit_shape), centred: whether each unit is chosen.
         """
         needed = torch.zeros(self.unit_shape, dtype=torch.float64)
-        for position, n in enumerate(self.unit_shape):
+        for position, n in self._encoded_axes:
             offset = torch.arange(n) - n // 2
             # The width of the smallest block that reaches as far: 1, then -1 to 0, then -1 to 1, ...
             width = torch.where(offset < 0, -2 * offset, 2 * offset + 1).double() / n
@@ -410,7 +474,7 @@ class Pattern:
         tensor([ 0., -1., -1.,  0.,  1.,  1.])
         """
         result = torch.zeros(self.unit_shape)
-        for position, n in enumerate(self.unit_shape):
+        for position, n in self._encoded_axes:
             frequency = torch.arange(n) - n // 2
             side = torch.where(2 * frequency == -n, 0, frequency).sign().to(result.dtype)
             result = torch.where(result == 0, self._along(position, side), result)
@@ -486,10 +550,18 @@ class Pattern:
     def distance(self) -> Shaped[Tensor, "*units"]:
         """Squared distance of each unit from the centre of k-space, in units of the half width of each axis."""
         squared = torch.zeros(self.unit_shape, dtype=torch.float64)
-        for position, n in enumerate(self.unit_shape):
+        for position, n in self._encoded_axes:
             offset = (torch.arange(n, dtype=torch.float64) - n // 2) / max(n // 2, 1)
             squared += self._along(position, offset.square())
         return squared
+
+    @property
+    def _encoded_axes(self) -> list[tuple[int, int]]:
+        """Positions among the undersampled axes, and lengths, of the directions of k-space."""
+        return list(enumerate(self.unit_shape))[self.varies :]
+
+    def _centre(self, width: int) -> UnitMask:
+        return self.limits.centre(self.unit_shape[self.varies :], width).expand(self.unit_shape)
 
     def _along(self, position: int, values: Tensor) -> Tensor:
         return values.reshape([-1 if p == position else 1 for p in range(len(self.free))])

@@ -25,7 +25,7 @@ import torch
 
 from promask.data.inspection import Inspection, inspect
 from promask.data.reading import Reading
-from promask.data.sources import check_roles, load
+from promask.data.sources import load
 from promask.errors import InputError, InputWarning, one_line
 from promask.export import ExportedMask, read_mask
 from promask.figures.inspection import inspection_figure
@@ -216,7 +216,7 @@ def _refusal(frames: int, data: str, reading: Reading) -> str | None:
     if frames == 1:
         return None
     try:
-        check_roles(load(data, reading))
+        load(data, reading)
     except InputError as error:
         return describe_error(error)
     return None

@@ -109,7 +109,7 @@ def read_arrays(
     roles = axes.reversed() if last_first else axes
     samples = Samples(array, roles.names, axes, alternating=known is not None and known.alternating)
     check_claim(samples.count * COUNTED, path)
-    numbers = _choose_numbers(samples, reading)
+    numbers = choose_numbers(samples, reading)
     labels = _labels(arrays, path, samples)
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
@@ -248,7 +248,7 @@ def read_at(
             yield take(values, names[1:], {name: at for name, at in place.items() if name != first})
 
 
-def _choose_numbers(samples: Samples, reading: Reading) -> Sequence[int]:
+def choose_numbers(samples: Samples, reading: Reading) -> Sequence[int]:
     """The samples to read: `slices` counts slices, or whatever else there are several of."""
     if len(samples.names) < 2 or reading.slices is None:
         return reading.choose_slices(samples.count)

@@ -1,0 +1,128 @@
+"""Series of frames: the frames of each slice, which readers give one by one, as one sample."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from promask.data.axes import FRAME
+from promask.data.file_set import FileSet, OnFile
+from promask.data.sample_sets import ArraySet, Subset, resolve_subset
+from promask.data.sensitivities import read_given_maps
+from promask.data.simulate import simulate_scan
+from promask.errors import InputError, count
+from promask.types import AnyArray, Sample, SampleSet
+
+
+class SeriesSet:
+    """The series of a data set: of each slice all frames, (channel, frame, *space).
+
+    The simulated scan is that of the whole series: the noise of all frames is equally strong, and they share the
+    coil sensitivities.
+
+    Args:
+        data: The frames, one by one.
+    """
+
+    def __init__(self, data: FileSet | ArraySet) -> None:
+        self.data, self.name, self.reading = data, data.name, data.reading
+        self.counts: Mapping[str, int] = data.counts
+        self.holds_kspace, self.understood = data.holds_kspace, data.understood
+        self.rows = find_series(data)
+        """The indices of the frames of each series."""
+        frames = len(self.rows[0])
+        self.shape = (data.shape[0], frames, *data.shape[1:])
+        self.geometry = data.geometry.series(FRAME, frames)
+        self.groups: Sequence[str] = [data.groups[first] for first, *_ in self.rows]
+        held_out = data.held_out
+        self.held_out = None if held_out is None else [held_out[first] for first, *_ in self.rows]
+        numbers = range(len(self.rows))
+        self._maps = read_given_maps(data.reading, data.name, data.shape, [data.shape[1:]], [numbers])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Sample:
+        frames = [self.data.without_scan(row) for row in self.rows[index]]
+        first = frames[0]
+        maps = first.maps if self._maps is None else self._maps[index % len(self)]
+        joined = replace(
+            first,
+            image=_stack([frame.image for frame in frames], 1),
+            label=None if first.label is None else _stack([frame.label for frame in frames], 0),
+            name=f"{self.name}, series {index % len(self)}",
+            clean=None if first.clean is None else _stack([frame.clean for frame in frames], 1),
+        )
+        scan = (None if maps is None else maps.unsqueeze(1), index % len(self), self.reading, self.geometry)
+        return simulate_scan(joined, *scan)
+
+    def prepared(self, indices: Sequence[int], on_file: OnFile | None = None) -> Subset:
+        """Some of the series, with the files of their frames prepared; those that lack a frame are left out."""
+        if not isinstance(self.data, FileSet):
+            return Subset(self, indices)
+        frames = [row for index in indices for row in self.rows[index]]
+        usable = set(resolve_subset(self.data.prepared(frames, on_file))[1])
+        kept = [index for index in indices if usable.issuperset(self.rows[index])]
+        if not kept:
+            raise InputError(f"None of the series needed from {self.name} can be used.")
+        return Subset(self, kept)
+
+
+def _stack(arrays: Sequence[AnyArray | None], axis: int) -> torch.Tensor:
+    # By NumPy, as it runs in threads that prefetch: see `stack_arrays`.
+    return torch.from_numpy(np.stack([array.numpy() for array in arrays if array is not None], axis))
+
+
+def find_series(data: FileSet | ArraySet) -> list[list[int]]:
+    """The indices of the frames of each series, in the order of time.
+
+    Args:
+        data: The frames, one by one; its `counts`, or those of its files, say how they lie.
+
+    Returns:
+        For each slice, the indices of its frames.
+
+    Raises:
+        InputError: If series have different numbers of frames.
+    """
+    if isinstance(data, FileSet):
+        files = [(file.counts, file.numbers, file.name) for file in data.files]
+    else:
+        files = [(data.counts, range(len(data)), data.name)]
+    series: list[list[int]] = []
+    names, start = [], 0
+    for counts, numbers, name in files:
+        found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        axis = list(counts).index(FRAME) if FRAME in counts else None
+        for index, number in enumerate(numbers, start):
+            place = list(map(int, np.unravel_index(number, tuple(counts.values())))) if counts else [number]
+            frame = 0 if axis is None else place.pop(axis)
+            found.setdefault(tuple(place), []).append((frame, index))
+        series += [[index for _, index in sorted(each)] for each in found.values()]
+        names += [name] * len(found)
+        start += len(numbers)
+    lengths = [len(each) for each in series]
+    usual = max(set(lengths), key=lengths.count)
+    other = next((place for place, n in enumerate(lengths) if n != usual), None)
+    if other is not None:
+        raise InputError(
+            f"{names[other]} has a series of {count(lengths[other], 'frame')}, but others have {usual}: all need "
+            f"the same number; leave it out, or take each frame by itself with `each_frame`."
+        )
+    return series
+
+
+def as_series(data: SampleSet) -> SampleSet:
+    """Join the frames of each slice, unless there are none, or each is to be an image of its own.
+
+    Args:
+        data: A data set as readers give it.
+
+    Returns:
+        The data set of series, or the same data set.
+    """
+    if not isinstance(data, FileSet | ArraySet) or data.reading.each_frame:
+        return data
+    counts = [file.counts for file in data.files] if isinstance(data, FileSet) else [data.counts]
+    return SeriesSet(data) if any(each.get(FRAME, 1) > 1 for each in counts) else data

@@ -1,0 +1,125 @@
+"""k-t SENSE (Tsao et al. 2003): frames together, in x-f space, with a prior of what moves where, and how fast."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from promask.errors import InputError
+from promask.operators.encoding import to_hybrid_space
+from promask.operators.temporal import TemporalEncoding, to_frequencies
+from promask.recon.base import SpectralReconstruction
+from promask.recon.cg_sense import Solver, least_squares
+from promask.types import AnyImages, ComplexImages, Cut, KspaceMask, Maps, Spectra
+
+MEAN = 0.07
+"""The power of the mean over time in the prior: held back a little, or lines that are rarely acquired amplify
+noise."""
+SMOOTHING = 9
+"""The width, in pixels, of the square over which the power of training data is averaged."""
+LEAST = 1e-9
+"""No power is smaller."""
+
+
+def usual_power(frames: int) -> tuple[float, ...]:
+    """The power of each temporal frequency, relative to the mean over time, where no data tell it.
+
+    >>> [f"{power:.4f}" for power in usual_power(4)]
+    ['0.0700', '0.0030', '0.0008', '0.0030']
+
+    It falls as that of beating hearts does: 0.003 / f^2, with f in periods of the series.
+
+    Args:
+        frames: How many frames there are.
+
+    Returns:
+        One value for each frequency, in FFT order.
+    """
+    return tuple(MEAN if f == 0 else 0.003 / min(f, frames - f) ** 2 for f in range(frames))
+
+
+@dataclass(frozen=True)
+class KtSense(SpectralReconstruction):
+    """The series x of the smallest |m (E x - y)|^2 + regularisation * sum over f of |x_f|^2 / prior_f.
+
+    x_f are the temporal frequencies of x at each pixel. The image is linear in the data, and its derivative is
+    that of the solution itself.
+
+    Args:
+        regularisation: Relative to the largest eigenvalue that E^H m E can have, which is 1.
+        iterations: Steps of conjugate gradients.
+        prior: The power that is expected of each temporal frequency at each pixel, (frame, *space), in FFT order
+            along frequencies; `fitted` measures it. None: the same at all pixels, see `usual_power`.
+    """
+
+    regularisation: float = 1e-4
+    iterations: int = 12
+    prior: Float[Tensor, "frame *space"] | Float[Tensor, "batch 1 frame *space"] | None = field(
+        default=None, compare=False, repr=False
+    )
+
+    name = "kt-sense"
+    temporal = True
+    arrays: ClassVar[tuple[str, ...]] = ("prior",)
+
+    def at(self, cut: Cut) -> "KtSense":
+        """The same with the prior at the positions of slices or columns."""
+        if self.prior is None:
+            return self
+        prior = self.prior.index_select(cut.axis, cut.positions.to(self.prior.device))
+        return replace(self, prior=prior.movedim(cut.axis, 0).unsqueeze(1))
+
+    def fitted(self, series: Iterable[AnyImages]) -> "KtSense":
+        """The same with a prior from training data.
+
+        Args:
+            series: Fully sampled images, (batch, 1, frame, *space) each; their scale makes no difference.
+
+        Returns:
+            A reconstruction whose prior is their mean power, averaged over neighbouring pixels.
+        """
+        return replace(self, prior=temporal_power(series))
+
+    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+        """The series, nearly; (batch, channel, frame, *space)."""
+        frames, dimensions = spectra.shape[2], spectra.ndim - 3
+        prior = self.prior
+        if prior is None:
+            prior = torch.tensor(usual_power(frames)).reshape(-1, *[1] * dimensions)
+        elif prior.shape[-1 - dimensions :] != spectra.shape[2:]:
+            fits, found = list(prior.shape[-1 - dimensions :]), list(spectra.shape[2:])
+            raise InputError(f"The prior of kt-sense is for series of {fits}, but these have {found}.")
+        kspace, mask, axes = to_hybrid_space(spectra, mask, indexes=1)
+        encoding = TemporalEncoding(maps, axes, prior.to(kspace.real).sqrt())
+        solver = Solver(encoding, self.regularisation, self.iterations)
+        return encoding.frames(least_squares(kspace, mask, solver))
+
+
+def temporal_power(series: Iterable[AnyImages]) -> Float[Tensor, "frame *space"]:
+    """Measure the power of each temporal frequency at each pixel, averaged over series and neighbouring pixels.
+
+    Args:
+        series: Fully sampled images, (batch, channel, frame, *space) each.
+
+    Returns:
+        The power, (frame, *space), the same for f and -f, relative to that of the mean over time averaged over all
+        pixels; the latter is set to 0.07 everywhere.
+    """
+    total: Tensor | None = None
+    for each in series:
+        power = to_frequencies(each.abs()).abs().square().sum((0, 1)).cpu()
+        power = power / power[0].mean()
+        total = power if total is None else total + power
+    if total is None:
+        raise InputError("A prior needs at least one series.")
+    total = total + total.flip(0).roll(1, 0)
+    planes = total.reshape(1, -1, *total.shape[-2:])
+    widths = [min(SMOOTHING, n - 1 + n % 2) for n in total.shape[-2:]]
+    smooth = avg_pool2d(planes, widths, 1, [width // 2 for width in widths], count_include_pad=False)
+    result = (smooth.reshape(total.shape) / total[0].mean()).clamp_min(LEAST)
+    result[0] = MEAN
+    return result
