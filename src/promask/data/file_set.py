@@ -29,7 +29,7 @@ from promask.data.sample_sets import Subset, resolve_subset
 from promask.data.sensitivities import normalise_maps, read_given_maps
 from promask.data.simulate import scan_geometry, scan_shape, simulate_scan
 from promask.errors import InputError, InputWarning
-from promask.types import Geometry, Sample, SampleSet
+from promask.types import Geometry, Image, Sample, SampleSet
 
 VERSION = 4
 """Of how samples are prepared; cache entries of another version are not used."""
@@ -121,11 +121,11 @@ class FileSet:
         return len(self.places)
 
     def __getitem__(self, index: int, /) -> Sample:
-        sample = self.without_scan(index)
-        return simulate_scan(sample, sample.maps, index % len(self), self.reading, self.geometry)
+        sample, maps = self.without_scan(index)
+        return simulate_scan(sample, maps, index % len(self), self.reading, self.geometry)
 
-    def without_scan(self, index: int) -> Sample:
-        """A sample without simulated coils and noise; its sensitivities are those that coils would have."""
+    def without_scan(self, index: int) -> tuple[Sample, Image | None]:
+        """A sample without simulated coils and noise, and the coil sensitivities that were given with it."""
         place, number = self.places[index]
         prepared, name = self.prepare_file(place), self.files[place].sample_name(number)
         if number in prepared.flaws:
@@ -136,7 +136,7 @@ class FileSet:
             self._prepared.pop(place, None)
             image, label, maps = self.prepare_file(place).read(number)
         maps = maps if self._maps is None else self._maps[index]
-        return Sample(image, label, self.groups[index], name, self._unlabelled[index], maps)
+        return Sample(image, label, self.groups[index], name, self._unlabelled[index]), maps
 
     def prepared(self, indices: Sequence[int], on_file: OnFile | None = None) -> Subset:
         """Some of the samples, prepared: see `prepare`."""

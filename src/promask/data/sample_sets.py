@@ -10,7 +10,7 @@ from promask.data.preprocess import describe_flaw
 from promask.data.reading import Reading
 from promask.data.simulate import scan_shape, simulate_scan
 from promask.errors import InputError
-from promask.types import Geometry, Sample, SampleSet
+from promask.types import Geometry, Image, Sample, SampleSet
 
 PARTS = ("train", "test", "all")
 OTHER_PART = {"train": "test", "test": "train", "all": "all"}
@@ -91,21 +91,21 @@ class ArraySet:
         return len(self.images)
 
     def __getitem__(self, index: int, /) -> Sample:
-        sample = self.without_scan(index)
-        return simulate_scan(sample, sample.maps, index % len(self), self.reading, self.geometry)
+        sample, maps = self.without_scan(index)
+        return simulate_scan(sample, maps, index % len(self), self.reading, self.geometry)
 
-    def without_scan(self, index: int) -> Sample:
-        """A sample without simulated coils and noise; its sensitivities are those that coils would have."""
+    def without_scan(self, index: int) -> tuple[Sample, Image | None]:
+        """A sample without simulated coils and noise, and the coil sensitivities that were given with it."""
         maps = self.maps if self.maps is None or self.maps.ndim < self.images.ndim else self.maps[index]
-        return Sample(
+        sample = Sample(
             image=self.images[index],
             label=None if self.labels is None else self.labels[index],
             group=self.groups[index],
             name=self._sample_name(index),
             unlabelled=() if self.unlabelled is None else self.unlabelled[index],
-            maps=maps,
             clean=None if self.clean is None else self.clean[index],
         )
+        return sample, maps
 
     def _sample_name(self, index: int) -> str:
         return f"{self.name}, slice {index}" if len(self.images) > 1 else self.name

@@ -44,9 +44,9 @@ class SeriesSet:
         return len(self.rows)
 
     def __getitem__(self, index: int, /) -> Sample:
-        frames = [self.data.without_scan(row) for row in self.rows[index]]
-        first = frames[0]
-        maps = first.maps if self._maps is None else self._maps[index % len(self)]
+        found = [self.data.without_scan(row) for row in self.rows[index]]
+        (first, maps), frames = found[0], [frame for frame, _ in found]
+        maps = maps if self._maps is None else self._maps[index % len(self)]
         joined = replace(
             first,
             image=_stack([frame.image for frame in frames], 1),

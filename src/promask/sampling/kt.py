@@ -1,0 +1,93 @@
+"""Patterns over time of the trade: lattices that shift from frame to frame, and golden steps through a density.
+
+Each is a way to order the units of every frame; how many of them are acquired, the pattern says.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from promask.sampling.pattern import Pattern
+from promask.types import UnitMask, Units
+
+GOLDEN = (5**0.5 - 1) / 2
+"""The golden ratio."""
+STEPS = (GOLDEN, 1 - GOLDEN, 0.2764, 0.45)
+"""Shifts from frame to frame, in distances of neighbouring lines: golden ones first."""
+POWERS = (0.5, 1, 2, 3)
+"""The exponents of variable densities."""
+WIDTHS = (0, 4, 8, 12)
+"""Widths of the lines in the centre that all frames acquire."""
+MOST_CENTRE = 0.7
+"""The largest share of the lines of a frame that lie in that centre."""
+FIRST = 8.0
+"""More than any distance from the centre."""
+
+
+def lattice(pattern: Pattern, spacing: int, shifts: Sequence[int]) -> Units:
+    """Values by which the units of a k-t lattice come first: every `spacing`-th line, shifted from frame to frame.
+
+    >>> lines = Pattern((2, 6), free=(0, 1), indexed="frame")
+    >>> (lattice(lines, 3, [1]) > 0).int()
+    tensor([[1, 0, 0, 1, 0, 0],
+            [0, 1, 0, 0, 1, 0]], dtype=torch.int32)
+
+    With two directions, lines are also shifted from kz to kz.
+
+    Args:
+        pattern: A pattern whose frames have units of their own.
+        spacing: The distance of neighbouring lines.
+        shifts: From frame to frame; with two directions, before it that from kz to kz.
+
+    Returns:
+        (*units), centred: larger where the lattice is, and towards the centre.
+    """
+    _check(pattern)
+    frames, *space = pattern.unit_shape
+    offset = -shifts[-1] * torch.arange(frames).reshape(-1, *[1] * len(space))
+    for position, n in enumerate(space):
+        place = (torch.arange(n) - n // 2).reshape(-1, *[1] * (len(space) - 1 - position))
+        offset = offset + (place if position == 0 else -shifts[0] * place)
+    return FIRST * (offset % spacing == 0) - pattern.distance()
+
+
+def golden(pattern: Pattern, power: float, step: float, kept: UnitMask) -> Units:
+    """Values by which units come first that lie at equal shares of a density, moved by a step from frame to frame.
+
+    Along one direction, the lines of a frame divide the density (1 - |k|)^power into equal shares, and the next
+    frame has them further by a share of `step`. With two directions, units come in the order of a Kronecker
+    sequence, divided by the density.
+
+    Args:
+        pattern: A pattern whose frames have units of their own.
+        power: Of the density; 0: all lines are equally likely.
+        step: From frame to frame, in shares.
+        kept: Units that are acquired anyway, and have no share, (*units).
+
+    Returns:
+        (*units), centred.
+    """
+    _check(pattern)
+    frames, *space = pattern.unit_shape
+    distance = pattern.distance().sqrt()
+    density = (1 - distance / distance.max()).clamp_min(0.5 / max(space)) ** power
+    density = density.masked_fill(kept | pattern.never(), 0)
+    time = torch.arange(frames, dtype=torch.float64) * step
+    if len(space) > 1:
+        order = time.reshape(-1, *[1] * len(space))
+        for position, n in enumerate(space):
+            places = torch.arange(n, dtype=torch.float64) * GOLDEN ** (1 + position / 2)
+            order = order + places.reshape(-1, *[1] * (len(space) - 1 - position))
+        return -(order % 1) / density.clamp_min(1e-12)
+    values = -pattern.distance()
+    number = pattern.budget_of_frame - int(kept[0].sum())
+    for frame, (weights, start) in enumerate(zip(density, time.tolist(), strict=True)):
+        shares = weights.cumsum(0) / weights.sum()
+        wanted = (torch.arange(number, dtype=torch.float64) + start % 1) / max(number, 1)
+        free = weights > 0
+        for place in torch.searchsorted(shares, wanted, right=True).clamp_max(len(weights) - 1).tolist():
+            near = (torch.arange(len(weights)) - place).abs().masked_fill(~free, len(weights))
+            nearest = int(near.argmin())
+            values[frame, nearest] += FIRST
+            free[nearest] = False
+    return values
