@@ -42,7 +42,6 @@ def lattice(pattern: Pattern, spacing: int, shifts: Sequence[int]) -> Units:
     Returns:
         (*units), centred: larger where the lattice is, and towards the centre.
     """
-    _check(pattern)
     frames, *space = pattern.unit_shape
     offset = -shifts[-1] * torch.arange(frames).reshape(-1, *[1] * len(space))
     for position, n in enumerate(space):
@@ -51,7 +50,7 @@ def lattice(pattern: Pattern, spacing: int, shifts: Sequence[int]) -> Units:
     return FIRST * (offset % spacing == 0) - pattern.distance()
 
 
-def golden(pattern: Pattern, power: float, step: float, kept: UnitMask) -> Units:
+def golden(pattern: Pattern, budget: int, power: float, step: float, kept: UnitMask) -> Units:
     """Values by which units come first that lie at equal shares of a density, moved by a step from frame to frame.
 
     Along one direction, the lines of a frame divide the density (1 - |k|)^power into equal shares, and the next
@@ -60,6 +59,7 @@ def golden(pattern: Pattern, power: float, step: float, kept: UnitMask) -> Units
 
     Args:
         pattern: A pattern whose frames have units of their own.
+        budget: How many units are acquired in all.
         power: Of the density; 0: all lines are equally likely.
         step: From frame to frame, in shares.
         kept: Units that are acquired anyway, and have no share, (*units).
@@ -67,7 +67,6 @@ def golden(pattern: Pattern, power: float, step: float, kept: UnitMask) -> Units
     Returns:
         (*units), centred.
     """
-    _check(pattern)
     frames, *space = pattern.unit_shape
     distance = pattern.distance().sqrt()
     density = (1 - distance / distance.max()).clamp_min(0.5 / max(space)) ** power
@@ -80,7 +79,7 @@ def golden(pattern: Pattern, power: float, step: float, kept: UnitMask) -> Units
             order = order + places.reshape(-1, *[1] * (len(space) - 1 - position))
         return -(order % 1) / density.clamp_min(1e-12)
     values = -pattern.distance()
-    number = pattern.budget_of_frame - int(kept[0].sum())
+    number = budget // frames - int(kept[0].sum())
     for frame, (weights, start) in enumerate(zip(density, time.tolist(), strict=True)):
         shares = weights.cumsum(0) / weights.sum()
         wanted = (torch.arange(number, dtype=torch.float64) + start % 1) / max(number, 1)
@@ -91,3 +90,59 @@ def golden(pattern: Pattern, power: float, step: float, kept: UnitMask) -> Units
             values[frame, nearest] += FIRST
             free[nearest] = False
     return values
+
+
+def centres(pattern: Pattern, budget: int, width: int | None = None) -> list[UnitMask]:
+    """Centres to choose from, which all frames acquire: of the given width, or of several that leave lines over.
+
+    Args:
+        pattern: A pattern whose frames have units of their own.
+        budget: How many units are acquired in all.
+        width: That of the calibration region, if it is given.
+
+    Returns:
+        Units, (*units) each.
+    """
+    if width is not None:
+        return [pattern.block(width, budget)]
+    found = (pattern.centre(each) for each in WIDTHS)
+    return [kept for kept in found if int(kept.sum()) <= MOST_CENTRE * budget]
+
+
+def lattices(pattern: Pattern, budget: int, width: int | None = None) -> Iterator[UnitMask]:
+    """The k-t lattices of a pattern: several spacings around the acceleration, all shifts, several centres.
+
+    What a lattice has too many of is left out, the outermost first; what it lacks is added, the innermost first.
+
+    Args:
+        pattern: A pattern whose frames have units of their own.
+        budget: How many units are acquired in all.
+        width: That of the calibration region; None: several are tried.
+
+    Yields:
+        Units of exactly the budget, (*units).
+    """
+    share = pattern.units / budget
+    spacings = sorted({max(1, round(share * factor)) for factor in (0.75, 0.875, 1, 1.25)})
+    directions = len(pattern.unit_shape) - 1
+    for kept, spacing in itertools.product(centres(pattern, budget, width), spacings):
+        across = [()] if directions == 1 else [(shift,) for shift in range(1, max(2, spacing))]
+        for shift, others in itertools.product(range(1, max(2, spacing // 2 + 1)), across):
+            values = lattice(pattern, spacing, (*others, shift))
+            yield pattern.largest(values.masked_fill(kept, torch.inf), budget)
+
+
+def goldens(pattern: Pattern, budget: int, width: int | None = None) -> Iterator[UnitMask]:
+    """Golden steps through variable densities: several densities, steps and centres.
+
+    Args:
+        pattern: A pattern whose frames have units of their own.
+        budget: How many units are acquired in all.
+        width: That of the calibration region; None: several are tried.
+
+    Yields:
+        Units of exactly the budget, (*units).
+    """
+    for kept, power, step in itertools.product(centres(pattern, budget, width), POWERS, STEPS):
+        values = golden(pattern, budget, power, step, kept)
+        yield pattern.largest(values.masked_fill(kept, torch.inf), budget)
