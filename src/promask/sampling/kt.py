@@ -3,7 +3,8 @@
 Each is a way to order the units of every frame; how many of them are acquired, the pattern says.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import torch
 
