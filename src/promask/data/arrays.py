@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from promask.data.atomic import NUMBERS, as_tensor
-from promask.data.axes import SUBJECT
+from promask.data.axes import SLICE, SUBJECT
 from promask.data.preprocess import choose_readout, crop_or_pad, is_whole
 from promask.data.readers.arrays import LazyArray, Samples, choose_axes, how_understood
-from promask.data.reading import Reading
+from promask.data.reading import Reading, along_slices
 from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import normalise_maps, read_given_maps
 from promask.data.simulate import scan_geometry, scan_shape, simulate_scan
@@ -132,7 +132,8 @@ def _as_labels(labels: Any, name: str) -> torch.Tensor:
 
 def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
     """The chosen slices of a data set in memory, at the chosen size, with the given coil sensitivities."""
-    chosen = list(reading.choose_slices(len(data)))
+    counts = dict(data.counts) or {SLICE: len(data)}
+    chosen, along = list(reading.choose_samples(counts)), along_slices(counts)
     size = reading.final_size(data.shape[1:])
     if not chosen:
         raise InputError(f"{data.name} holds no slices to take.")
@@ -159,6 +160,7 @@ def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
         unlabelled=None if data.unlabelled is None else [data.unlabelled[index] for index in chosen],
         maps=maps,
         clean=None if clean is None else choose(clean),
+        counts={name: len(reading.choose_slices(n)) if name == along else n for name, n in data.counts.items()},
         geometry=geometry if size == data.shape[1:] else geometry.resized(data.shape[1:], size),
         reading=reading,
     )
