@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from promask.data.atomic import NUMBERS, as_tensor
-from promask.data.axes import FRAME, SUBJECT
+from promask.data.axes import FRAME, SLICE, SUBJECT
 from promask.data.preprocess import choose_readout, crop_or_pad, is_whole
-from promask.data.readers.arrays import LazyArray, Samples, choose_axes, choose_numbers, how_understood
-from promask.data.reading import Reading
+from promask.data.readers.arrays import LazyArray, Samples, choose_axes, how_understood
+from promask.data.reading import Reading, along_slices
 from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import normalise_maps, read_given_maps
 from promask.data.simulate import scan_geometry, scan_shape, simulate_scan
@@ -132,7 +132,8 @@ def _as_labels(labels: Any, name: str) -> torch.Tensor:
 
 def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
     """The chosen slices of a data set in memory, at the chosen size, with the given coil sensitivities."""
-    chosen = list(reading.choose_slices(len(data)))
+    counts = dict(data.counts) or {SLICE: len(data)}
+    chosen, along = list(reading.choose_samples(counts)), along_slices(counts)
     size = reading.final_size(data.shape[1:])
     if not chosen:
         raise InputError(f"{data.name} holds no slices to take.")
@@ -160,6 +161,7 @@ def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
         unlabelled=None if data.unlabelled is None else [data.unlabelled[index] for index in chosen],
         maps=maps,
         clean=None if clean is None else choose(clean),
+        counts={name: len(reading.choose_slices(n)) if name == along else n for name, n in data.counts.items()},
         geometry=geometry if size == data.shape[1:] else geometry.resized(data.shape[1:], size),
         reading=reading,
     )
@@ -173,10 +175,7 @@ def from_array(values: Any, reading: Reading) -> ArraySet:
         raise InputError(f"{name} holds no images: its shape is {list(array.shape)}.")
     axes = choose_axes(array.shape, name, reading, is_complex=np.iscomplexobj(array), kind=reading.holds)
     samples = Samples(LazyArray.of(array), axes.names, axes)
-    numbers = choose_numbers(samples, reading)
-    places = [samples.place(number) for number in numbers]
-    if not places:
-        raise InputError(f"{name} holds no slices to take.")
+    places = [samples.place(number) for number in range(samples.count)]
     stack = np.stack(list(samples.read(places)))
     make = from_kspace if axes.holds_kspace else from_images
     data = make(stack, volumes=len(axes.directions) == 3, name=name)
@@ -188,10 +187,10 @@ def from_array(values: Any, reading: Reading) -> ArraySet:
         subjects=subjects,
         geometry=samples.geometry(named=reading.axes is not None),
         holds_kspace=axes.holds_kspace,
-        counts={role: len({place[role] for place in places}) for role in samples.names},
+        counts=samples.counts,
         understood=how_understood(reading),
     )
-    return replace(apply_reading(data, replace(reading, slices=None)), reading=reading)
+    return apply_reading(data, reading)
 
 
 def from_dataset(items: Any, reading: Reading) -> SampleSet:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, TypedDict
 
-from promask.data.axes import DIRECTIONS, Axes
+from promask.data.axes import DIRECTIONS, FRAME, SLICE, Axes
 from promask.errors import InputError, one_line
 
 Check = tuple[Any, Callable[[Any], bool], str]
@@ -126,6 +126,25 @@ class Reading:
         """
         return range(count)[default if self.slices is None else slice(*self.slices)]
 
+    def choose_samples(self, counts: Mapping[str, int]) -> Sequence[int]:
+        """The numbers of the samples to read: those of the chosen slices, with all frames of each.
+
+        Args:
+            counts: How many slices, frames and so on there are, the slowest first.
+
+        Returns:
+            The numbers, from 0, increasing.
+        """
+        total, along = math.prod(counts.values()), along_slices(counts)
+        if along is None:
+            return range(min(1, len(self.choose_slices(1))) * total)
+        if self.slices is None or counts[along] == total:
+            return self.choose_slices(total)
+        names = list(counts)
+        inner = math.prod(counts[name] for name in names[names.index(along) + 1 :])
+        chosen = set(self.choose_slices(counts[along]))
+        return [number for number in range(total) if number // inner % counts[along] in chosen]
+
     def final_size(self, space: tuple[int, ...]) -> tuple[int, ...]:
         """The size of an image after cropping and padding; a single number holds for each of its axes.
 
@@ -144,6 +163,11 @@ class Reading:
         if len(size) != len(space):
             raise InputError(f"The size {list(size)} does not fit images of shape {list(space)}.")
         return size
+
+
+def along_slices(counts: Mapping[str, int]) -> str | None:
+    """What `slices` counts: slices, or without them the first of whatever else there is, but never frames."""
+    return SLICE if SLICE in counts else next((name for name in counts if name != FRAME), None)
 
 
 def _plain(value: Any) -> Any:

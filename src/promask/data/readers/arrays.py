@@ -109,7 +109,7 @@ def read_arrays(
     roles = axes.reversed() if last_first else axes
     samples = Samples(array, roles.names, axes, alternating=known is not None and known.alternating)
     check_claim(samples.count * COUNTED, path)
-    numbers = choose_numbers(samples, reading)
+    numbers = reading.choose_samples(samples.counts)
     labels = _labels(arrays, path, samples)
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
@@ -246,15 +246,6 @@ def read_at(
     for in_row, values in zip(by_row.values(), array.rows(list(by_row)), strict=True):
         for place in in_row:
             yield take(values, names[1:], {name: at for name, at in place.items() if name != first})
-
-
-def choose_numbers(samples: Samples, reading: Reading) -> Sequence[int]:
-    """The samples to read: `slices` counts slices, or whatever else there are several of."""
-    if len(samples.names) < 2 or reading.slices is None:
-        return reading.choose_slices(samples.count)
-    along = SLICE if SLICE in samples.names else samples.names[0]
-    chosen = set(reading.choose_slices(samples.length(along)))
-    return [number for number in range(samples.count) if samples.place(number)[along] in chosen]
 
 
 @dataclass(frozen=True)

@@ -47,22 +47,19 @@ def read_bart(path: Path, reading: Reading) -> SampleFile:
     depth = 1 if reading.volumes or across else space[2]
     directions = DIRECTIONS[1:] if across else DIRECTIONS if reading.volumes else DIRECTIONS[:2]
     shape = tuple(space[1:] if across else space if reading.volumes else space[:2])
-    counts: dict[str, int] = {SLICE: depth} if depth > 1 else {}
-    for axis, n in reversed(list(enumerate(dimensions[COIL + 1 :], start=COIL + 1))):
-        if n > 1:
-            role = ROLES.get(axis, SLICE)
-            counts = {role: n * counts.pop(role, 1), **counts}
+    counts, order = _number(dimensions[COIL + 1 :], depth)
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
         # Mapped only now: thousands of files cannot all be open.
         samples = np.moveaxis(_map(path, dimensions).reshape(*space, coils, count, order="F"), (4, 3), (0, 1))
-        parts = cut_volumes(samples.__getitem__, chosen, depth, reading.volumes or across, encoded=holds_kspace)
+        volume = samples.__getitem__ if order is None else lambda index: samples[order[index]]
+        parts = cut_volumes(volume, chosen, depth, reading.volumes or across, encoded=holds_kspace)
         return ((values.reshape(coils, *shape), label) for values, label in parts)
 
     return SampleFile(
         files=(path, path.with_suffix(".hdr")),
         shape=(coils, *shape),
-        numbers=reading.choose_slices(count * depth),
+        numbers=reading.choose_samples(counts or {SLICE: 1}),
         read=read,
         holds_kspace=holds_kspace,
         geometry=Geometry(
@@ -72,8 +69,27 @@ def read_bart(path: Path, reading: Reading) -> SampleFile:
         ),
         counts=counts,
         cut=DIRECTIONS[2] if depth > 1 and holds_kspace else "",
-        variant=f"bart {holds_kspace}",
+        variant=f"bart {holds_kspace}{'' if order is None else ', roles together'}",
     )
+
+
+def _number(lengths: Sequence[int], depth: int) -> tuple[dict[str, int], Array | None]:
+    """How many there are of each role, the slowest first, and the volume of each number; None: as they are stored.
+
+    The first of these axes runs fastest, but not as fast as the `depth` slices of a volume. Axes of one role that
+    do not follow each other, such as slices with frames between them, are brought together.
+    """
+    axes = [(ROLES.get(axis, SLICE), n) for axis, n in enumerate(lengths, start=COIL + 1) if n > 1][::-1]
+    roles = [role for role, _ in axes] + [SLICE] * (depth > 1)
+    fastest = {role: place for place, role in enumerate(roles)}
+    order = sorted(range(len(axes)), key=lambda place: fastest[roles[place]])
+    counts: dict[str, int] = {}
+    for role, n in [*(axes[place] for place in order), *([(SLICE, depth)] if depth > 1 else [])]:
+        counts[role] = n * counts.get(role, 1)
+    if order == sorted(order):
+        return counts, None
+    stored = np.arange(math.prod(lengths)).reshape([n for _, n in axes])
+    return counts, stored.transpose(order).reshape(-1)
 
 
 def find_bart_file(text: str) -> Path:

@@ -1,4 +1,4 @@
-"""DICOM series: the slices of each, in the order of their places in the body."""
+"""DICOM series: the slices of each, in the order of their places in the body, and the frames of each slice."""
 
 import importlib.util
 import math
@@ -8,17 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from promask.data.atomic import Array
-from promask.data.axes import SLICE
+from promask.data.axes import FRAME, SLICE
+from promask.data.readers.dicom_frames import NEEDED, Moment, find_moments, find_slices, promises_frames
 from promask.data.reading import Reading
 from promask.data.sample_file import COUNTED, RawSample, ReadHeader, SampleFile, refuse_array_settings
 from promask.data.sandbox import check_claim, decompress, private_name, report_damage, silence_libraries
-from promask.errors import InputError
+from promask.errors import InputError, count
 from promask.types import Geometry
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ class _Header:
     place: tuple[float, float]
     spacing: tuple[float, ...]
     """Of rows and columns in mm; empty if the header does not tell."""
+    moments: tuple[Moment, ...]
+    """Of each of its frames; empty if the header does not tell."""
+    promised: bool
+    """Whether slices are said to have several frames."""
 
 
 def _read_series(files: Sequence[_Header], reading: Reading) -> SampleFile:
@@ -99,18 +105,24 @@ def _read_series(files: Sequence[_Header], reading: Reading) -> SampleFile:
     for file in files:
         check_claim(file.frames * math.prod(file.shape) * PIXEL, file.path)
         check_claim(file.frames * COUNTED, file.path)
-    frames = [(file.path, frame) for file in files for frame in range(file.frames)]
+    images = [(file.path, frame) for file in files for frame in range(file.frames)]
+    slices = _arrange(files, len(images))
     plane = next(iter(shapes))
-    depth = reading.choose_slices(len(frames))
-    numbers = range(min(1, len(depth))) if reading.volumes else depth
+    depth = reading.choose_slices(len(slices))
+    frames = _count_frames(slices, depth, paths[0])
+    numbers: Sequence[int] = range(min(1, len(depth)) * frames)
+    if not reading.volumes:
+        numbers = depth if frames == 1 else [place * frames + frame for place in depth for frame in range(frames)]
 
     def read(chosen: Sequence[int]) -> Iterator[RawSample]:
-        values = _planes(frames[number] for number in (depth if reading.volumes else chosen))
-        if reading.volumes:
-            yield np.stack(list(values))[None], None
-        else:
-            yield from ((plane_values[None], None) for plane_values in values)
+        if not reading.volumes:
+            wanted = (slices[number // frames][number % frames] for number in chosen)
+            yield from ((values[None], None) for values in _planes(images[index] for index in wanted))
+            return
+        values = _planes(images[slices[place][frame]] for frame in chosen for place in depth)
+        yield from ((np.stack(list(islice(values, len(depth))))[None], None) for _ in chosen)
 
+    counts = {FRAME: frames} if frames > 1 else {}
     return SampleFile(
         files=tuple(paths),
         shape=(1, *((len(depth), *plane) if reading.volumes else plane)),
@@ -121,9 +133,32 @@ def _read_series(files: Sequence[_Header], reading: Reading) -> SampleFile:
             axes=("kz", "ky", "kx") if reading.volumes else ("ky", "kx"),
             voxel=() if reading.volumes else files[0].spacing,
         ),
-        counts={SLICE: len(frames)} if not reading.volumes else {},
-        variant=f"dicom {list(depth)}",
+        counts=counts if reading.volumes else {SLICE: len(slices), **counts},
+        variant=f"dicom {list(depth)}{f', {frames} frames' if frames > 1 else ''}",
     )
+
+
+def _arrange(files: Sequence[_Header], images: int) -> Sequence[Sequence[int]]:
+    """The images of each slice, by their index in the order of the files: one, or several frames."""
+    moments = [moment for file in files for moment in file.moments]
+    found = None
+    if len(moments) == images:  # where one of them lies nowhere, nothing is known of any
+        found = find_slices(moments, promised=any(file.promised for file in files))
+    return [[index] for index in range(images)] if found is None else found
+
+
+def _count_frames(slices: Sequence[Sequence[int]], chosen: Sequence[int], path: Path) -> int:
+    """How many frames each of the chosen slices has."""
+    lengths = [len(slices[place]) for place in chosen]
+    if len(set(lengths)) > 1:
+        usual = max(lengths, key=lengths.count)
+        other = next(n for n in lengths if n != usual)
+        raise InputError(
+            f"Slice {chosen[lengths.index(other)]} of {path} and of its series has {count(other, FRAME)}, but "
+            f"slice {chosen[lengths.index(usual)]} has {usual}: choose slices that have the same number with "
+            f"`slices`, or add the missing images."
+        )
+    return lengths[0] if lengths else 1
 
 
 def _header(path: Path) -> _Header:
@@ -131,16 +166,19 @@ def _header(path: Path) -> _Header:
         import pydicom
 
         _check_deflated(path)
-        header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=[*HEADER, *GEOMETRY])
+        header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=[*HEADER, *GEOMETRY, *NEEDED])
+        frames = int(header.get("NumberOfFrames") or 1)
         return _Header(
             path=path,
             series=str(header.get("SeriesInstanceUID") or path.parent),
             patient=str(header["PatientID"].value) if header.get("PatientID") else None,
             shape=(int(header.get("Rows") or 0), int(header.get("Columns") or 0)),
-            frames=int(header.get("NumberOfFrames") or 1),
+            frames=frames,
             grey=int(header.get("SamplesPerPixel") or 1) == 1,
             place=_place(header),
             spacing=tuple(float(each) for each in header.get("PixelSpacing") or ()),
+            moments=find_moments(header, frames),
+            promised=promises_frames(header),
         )
 
 

@@ -115,7 +115,7 @@ class Lines:
         return SampleFile(
             files=(self.path,),
             shape=(coils, *grid[:axes]),
-            numbers=reading.choose_slices(found.number * depth),
+            numbers=found.choose(reading, depth),
             read=lambda chosen: cut_volumes(volume, chosen, depth, reading.volumes, encoded=True),
             holds_kspace=True,
             geometry=Geometry(
@@ -159,7 +159,8 @@ class Lines:
         found, of_line = np.unique(keys, axis=0, return_inverse=True)
         counts = {role: len(values) for role, (values, _) in zip(order, roles, strict=True)}
         every = math.prod(counts.values()) == len(found)
-        return _Samples(len(found), of_line.reshape(-1), counts if every else {})
+        slices = found[:, order.index(SLICE)]
+        return _Samples(len(found), of_line.reshape(-1), slices, counts if every else {})
 
     def _check_complete(self, found: "_Samples", extent: Sequence[tuple[int, int]]) -> None:
         _, (first, last), (bottom, top) = extent
@@ -197,5 +198,14 @@ class _Samples(NamedTuple):
     number: int
     of_line: Array
     """The sample of each line."""
+    slices: Array
+    """The slice of each sample."""
     counts: Mapping[str, int]
     """How many there are of each role, slowest first; empty if not all of their combinations were measured."""
+
+    def choose(self, reading: Reading, depth: int) -> Sequence[int]:
+        """The samples of the chosen slices, with all frames and contrasts; each volume has `depth` slices."""
+        if reading.slices is None:
+            return range(self.number * depth)
+        slices = (self.slices[:, None] * depth + np.arange(depth)).reshape(-1)
+        return np.flatnonzero(np.isin(slices, reading.choose_slices(int(slices.max()) + 1))).tolist()

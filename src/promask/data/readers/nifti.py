@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from promask.data.atomic import Array
-from promask.data.axes import CONTRAST, FRAME, SLICE
+from promask.data.axes import CONTRAST, FRAME, SLICE, Axes
 from promask.data.reading import PLANES, Reading
 from promask.data.sample_file import RawSample, SampleFile, refuse_array_settings
 from promask.data.sandbox import PIECE, check_claim, report_damage, silence_libraries
@@ -99,10 +99,11 @@ def _fourth_axis(image: "SpatialImage", reading: Reading, path: Path) -> str:
     if reading.axes is None:
         timed = len(image.shape) == 4 and header.get_xyzt_units()[1] in SECONDS and header.get_zooms()[3] > 0
         return FRAME if timed and image.shape[3] > 1 else CONTRAST
-    if reading.axes not in FOURTH_AXES or len(image.shape) < 4:
+    axes = str(Axes.parse(reading.axes))
+    if axes not in FOURTH_AXES or len(image.shape) < 4:
         named = " or ".join(repr(axes) for axes in FOURTH_AXES)
         raise InputError(f"`axes` of {path} is for a fourth axis, {named}: the header tells the others.")
-    return FOURTH_AXES[reading.axes]
+    return FOURTH_AXES[axes]
 
 
 @dataclass(frozen=True)
