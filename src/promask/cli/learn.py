@@ -30,7 +30,12 @@ def learn(
     ] = None,
     pattern: Annotated[
         str | None,
-        option("1d|2d|3d", "Number of undersampled directions; 1d: lines.", "phase encodings, or 2d", PATTERNS),
+        option(
+            "PATTERN",
+            "Number of undersampled directions: 1d (lines), 2d, 3d; kt or kt-2d: 1d or 2d, another in each frame.",
+            "phase encodings, or 2d; kt for frames",
+            PATTERNS,
+        ),
     ] = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
@@ -65,6 +70,7 @@ def learn(
     partial_fourier: options.PartialFourier = None,
     largest_gap: options.LargestGap = None,
     equal_per: options.EqualPer = None,
+    period: options.Period = None,
     annealing: Annotated[
         str | None,
         option(
@@ -104,6 +110,7 @@ def learn(
       promask learn scans.npz --accel 8 --loss ssim --members 5 --out runs/ssim
       promask learn fastmri:ROOT --accel 4 --pattern 1d --out runs/knee
       promask learn brain --coils 8 --recon cg-sense --accel 4 --out runs/sense
+      promask learn cine.npz --axes "slice frame y x" --coils 8 --recon kt-sense --accel 8 --out runs/cine
       promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
       promask learn brain --config runs/brain/run.json --seed 1 --out runs/again
       promask learn brain --accel 8 --out runs/brain --resume

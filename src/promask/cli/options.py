@@ -17,12 +17,13 @@ import typer
 
 from promask.errors import InputError
 
-BUILT_IN = ("brain", "head", "cardiac", "cardiac+phase", "knee", "knee+phase")
+BUILT_IN = ("brain", "head", "cardiac", "cardiac+phase", "knee", "knee+phase", "cine", "cine+phase")
 COLLECTIONS = ("acdc", "brats", "fastmri", "fastmri+")
-PATTERNS = ("1d", "2d", "3d")
+PATTERNS = ("1d", "2d", "3d", "kt", "kt-2d")
 TASKS = ("reconstruction", "segmentation")
 LOSSES = ("mse", "l1", "ssim", "complex-mse", "complex-l1", "segmentation")
-RECONSTRUCTIONS = ("zero-filled", "rss", "sense", "cg-sense", "cs", "cs-tv", "partial-fourier")
+TEMPORAL = ("temporal-average", "view-sharing", "kt-sense", "kt-cs", "kt-tv", "l+s")
+RECONSTRUCTIONS = ("zero-filled", "rss", "sense", "cg-sense", "cs", "cs-tv", "partial-fourier", *TEMPORAL)
 PRESETS = ("default", "paper")
 TRAINING_PRESETS = ("default", "small")
 STARTS = ("energy", "uniform")
@@ -157,7 +158,7 @@ def parse_slices(text: str | None) -> tuple[int | None, int | None] | None:
 
 
 DATA_HELP = (
-    "brain, head, cardiac, knee (the last two also as cardiac+phase, knee+phase); a file: .npz, .npy, .mat, .h5, "
+    "brain, head, cardiac, knee, cine (the last three also as cardiac+phase, ...); a file: .npz, .npy, .mat, .h5, "
     ".nii, .nii.gz, .cfl, .mrd, .dat, .dcm; a folder of files, or a glob in quotes; several of these; or "
     "acdc:ROOT, brats:ROOT, fastmri:ROOT, fastmri+:ROOT."
 )
@@ -166,7 +167,7 @@ CENTRE_HELP = "Width of the fully sampled calibration region (ACS), counted in t
 ACS_SHAPES = ("block", "ellipse")
 SHUTTERS = ("ellipse",)
 SEED_HELP = "The same seed gives the same"
-RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}."
+RECON_HELP = f"The reconstruction: {', '.join(RECONSTRUCTIONS)}. The last six are for frames."
 FORMAT_HELP = f"File format: {', '.join(FORMATS)}."
 
 Data = Annotated[
@@ -202,7 +203,15 @@ LargestGap = Annotated[
     ),
 ]
 EqualPer = Annotated[
-    str | None, option("kz", "The same number of samples for every kz (or ky), as for segmented scans.", "none")
+    str | None,
+    option(
+        "kz|frame|frame=N|none",
+        "The same number of samples for every kz (or ky), for every frame, or for every N frames; none: one total.",
+        "frame with kt, otherwise none",
+    ),
+]
+Period = Annotated[
+    int | None, option("N", "Frames after which the pattern begins anew; they must divide all.", "all")
 ]
 AllowReadout = Annotated[bool, flag("--allow-readout", "Allow a pattern that undersamples the readout.")]
 Part = Annotated[

@@ -9,15 +9,17 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
 from promask.data.arrays import apply_reading, from_array, from_dataset, from_images
-from promask.data.axes import FRAME
+from promask.data.axes import FRAME, SLICE
 from promask.data.builtin.brain import brain, head
 from promask.data.builtin.cardiac import cardiac
+from promask.data.builtin.cine import cine
 from promask.data.builtin.knee import knee
 from promask.data.builtin.phantom import Anatomy
 from promask.data.description import DataDescription, describe_data
@@ -40,7 +42,7 @@ from promask.data.sensitivities import CalibratedSet, calibrate
 from promask.data.series import as_series
 from promask.errors import InputError
 from promask.recon.base import Reconstruction, is_temporal
-from promask.types import SampleSet
+from promask.types import Geometry, SampleSet
 
 logger = logging.getLogger("promask")
 """Says in one line what was understood of data, at the level INFO."""
@@ -69,11 +71,23 @@ def _procedural(anatomy: Callable[..., Anatomy], name: str) -> Callable[..., Arr
     return build
 
 
+def _beating_heart(volumes: bool = False, phase: bool = False) -> ArraySet:
+    """Procedural series of frames, one by one, as readers give them."""
+    if volumes:
+        raise InputError("cine has series of slices and no volumes: leave out `volumes`.")
+    made = _make_anatomy(cine, phase, volumes)
+    series, frames, *space = made.image.shape
+    images, labels = (each.reshape(series * frames, *space).copy() for each in (made.image, made.label))
+    data = from_images(images, labels, [name for name in made.subject for _ in range(frames)], name="cine")
+    return replace(data, geometry=Geometry(axes=("ky", "kx")), counts={SLICE: series, FRAME: frames})
+
+
 BUILT_IN: Mapping[str, Callable[..., ArraySet]] = {
     "brain": brain,
     "head": head,
     "cardiac": _procedural(cardiac, "cardiac"),
     "knee": _procedural(knee, "knee"),
+    "cine": _beating_heart,
 }
 """Data sets by name."""
 COLLECTIONS: Mapping[str, Callable[[Path, Reading], list[ReadHeader]]] = {

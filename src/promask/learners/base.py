@@ -191,5 +191,7 @@ class Description:
     """What a step is called."""
     curve: str = "The loss of the images of each step, with masks that are drawn at random."
     """What the learning curve shows."""
+    validates: bool = False
+    """Whether patients are held back from learning, which decide in the end what is kept."""
     fewest_masks: int = 1
     """The fewest masks that a step can do with: batch size times samples."""

@@ -41,7 +41,7 @@ from promask.problem.objective import Finetuning
 from promask.problem.parallel import ALONE, Group, own_device
 from promask.problem.problem import Problem, mean_loss
 from promask.recon import is_built_in, make_reconstruction, settings_of
-from promask.recon.base import Reconstruction
+from promask.recon.base import Fittable, Reconstruction
 from promask.recon.network import Network
 from promask.types import LossFunction
 
@@ -165,6 +165,7 @@ def learn(
         network=selected.network,
         trajectory=recorder.trajectory(),
         recon=trained.recon if finetuned else problem.recon,
+        prior=problem.recon.prior if isinstance(problem.recon, Fittable) else None,
     )
 
 

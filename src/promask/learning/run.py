@@ -20,7 +20,7 @@ from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import Trajectory
 from promask.learning.records import RunHistory, RunRecord
-from promask.recon import RECONSTRUCTIONS, make_reconstruction, with_settings
+from promask.recon import RECONSTRUCTIONS, KtSense, make_reconstruction, with_settings
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
@@ -31,6 +31,8 @@ NETWORK = "network.safetensors"
 """The file of a network that was trained on."""
 TRAJECTORY = "trajectory.npy"
 """The file of probabilities on the way, (moment, *units); run.json has their steps."""
+PRIOR = "prior.npy"
+"""The file of what a reconstruction knows from the data that were learned from."""
 CONTENT = (
     "mask.npy",
     NETWORK,
@@ -38,6 +40,7 @@ CONTENT = (
     "variance.npy",
     TRAJECTORY,
     "run.json",
+    PRIOR,
     "report.html",
     "figures",
     "stability.json",
@@ -57,7 +60,9 @@ class Run:
         record: What else run.json says: the data, the time, an evaluation.
         network: The network that was trained while the mask was learned.
         trajectory: The probabilities of the first member at some of its steps.
-        recon: The reconstruction that the mask was learned for; it is not saved, but for its name and settings.
+        recon: The reconstruction that the mask was learned for; it is not saved, but for its name, its settings and
+            its prior.
+        prior: What the reconstruction knows from the data that were learned from, if it knows anything.
     """
 
     distribution: MaskDistribution
@@ -68,6 +73,7 @@ class Run:
     network: nn.Module | None = None
     trajectory: Trajectory | None = None
     recon: Reconstruction | None = None
+    prior: torch.Tensor | None = None
 
     def __repr__(self) -> str:
         """The run in one paragraph: data, pattern, samples, quality."""
@@ -150,7 +156,8 @@ class Run:
             )
         settings = self.record.reconstruction.settings
         if settings and self.config.recon in RECONSTRUCTIONS:
-            return with_settings(RECONSTRUCTIONS[self.config.recon](), settings)
+            recon = with_settings(RECONSTRUCTIONS[self.config.recon](), settings)
+            return replace(recon, prior=self.prior) if isinstance(recon, KtSense) else recon
         return make_reconstruction(self.config.recon, self.config.iterations, self.config.regularisation)
 
     def with_record(self, **fields: Any) -> "Run":
@@ -215,7 +222,9 @@ class Run:
             network = SegmentationNetwork.load(folder / NETWORK) if _holds_network(folder) else None
             trajectory = _read_trajectory(folder / TRAJECTORY, record.get("trajectory"), pattern)
             history, about = RunHistory.from_json(record["history"]), RunRecord.from_json(record["about"])
-            return Run(distribution, config, history, variance, about, network, trajectory)
+            found = folder / PRIOR
+            prior = read_array(found, "f", "real numbers").to(torch.float32) if found.is_file() else None
+            return Run(distribution, config, history, variance, about, network, trajectory, prior=prior)
         except InputError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -228,6 +237,8 @@ class Run:
         save_array(folder / "mask.npy", self.mask)
         save_array(folder / "probabilities.npy", self.probabilities)
         save_array(folder / "variance.npy", self.variance)
+        if self.prior is not None:
+            save_array(folder / PRIOR, self.prior)
         if self.trajectory is not None:
             save_array(folder / TRAJECTORY, self.trajectory.probabilities.to(torch.float16))
         if isinstance(self.network, SegmentationNetwork):

@@ -1,5 +1,6 @@
 """From what a user asked to a problem and a learner, in this process or in others."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 from promask.data.description import DataDescription
 from promask.data.device import find_device
 from promask.data.file_set import OnFile
-from promask.data.preprocess import reconstructed_channels
+from promask.data.preprocess import collate, reconstructed_channels
 from promask.data.sample_sets import choose_part, reading_of
 from promask.data.sources import absolute_source, load, read_part
+from promask.learners import describe
 from promask.learners.base import Learner
 from promask.learning.config import Config
 from promask.learning.hooks import EarlyStopping
@@ -18,10 +20,10 @@ from promask.losses.base import Loss
 from promask.problem.batches import SpectraSet
 from promask.problem.parallel import ALONE, Group, own_device
 from promask.problem.problem import STARTS, Problem, slicing_axis, starting_probabilities
-from promask.recon.base import Reconstruction
+from promask.recon.base import Fittable, Reconstruction
 from promask.sampling.limits import LimitSettings
 from promask.sampling.pattern import Pattern
-from promask.types import SampleSet
+from promask.types import AnyImages, SampleSet
 
 FEWEST_TO_SPLIT = 4
 """With fewer samples than this, all are used for learning and for validation."""
@@ -84,7 +86,9 @@ class Setup:
         segmentation = find_segmentation(loss)
         if segmentation is not None:
             segmentation.check(chosen, reconstructed_channels(chosen, recon))
-        learning, others = _split(chosen, loss)
+        learning, others = _split(chosen, loss, self.learner)
+        if isinstance(recon, Fittable) and recon.prior is None:
+            recon = recon.fitted(full_images(learning, recon))
         along = slicing_axis(pattern, recon, loss)
         samples = SpectraSet.for_loss(learning, device, loss, recon, group, along)
         validation = samples if others is None else SpectraSet.for_loss(others, device, loss, recon, group, along)
@@ -111,12 +115,19 @@ def state_problem(samples: SpectraSet, pattern: Pattern, loss: Loss, config: Con
     return Problem(samples, pattern, budget, loss, start, config.centre, config.seed)
 
 
-def _split(data: SampleSet, loss: Loss) -> tuple[SampleSet, SampleSet | None]:
-    """The samples to learn from, and, where a network judges, those of other patients for validation.
+def full_images(data: SampleSet, recon: Reconstruction) -> Iterator[AnyImages]:
+    """The fully sampled images of all samples, one after the other, as the reconstruction would have them."""
+    for index in range(len(data)):
+        _, clean, maps, _ = collate([data[index]], recon.uses_maps)
+        yield recon.reference(clean, maps)
+
+
+def _split(data: SampleSet, loss: Loss, learner: Learner) -> tuple[SampleSet, SampleSet | None]:
+    """The samples to learn from, and, where a network judges or the learner asks, those of others for validation.
 
     They are the same that said when to stop training the network.
     """
-    if not loss.needs_labels or len(data) < FEWEST_TO_SPLIT:
+    if not (loss.needs_labels or describe(learner).validates) or len(data) < FEWEST_TO_SPLIT:
         return data, None
     (learning, _), (validation, _) = (choose_part(data, part, part) for part in ("train", "test"))
     return learning, validation
