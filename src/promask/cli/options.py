@@ -206,7 +206,7 @@ EqualPer = Annotated[
     str | None,
     option(
         "kz|frame|frame=N|none",
-        "The same number of samples for every kz (or ky), for every frame, or for every N frames; none: one total.",
+        "The same number of samples for every kz (or ky), every frame, or every N frames; none: one total.",
         "frame with kt, otherwise none",
     ),
 ]

@@ -11,6 +11,7 @@ from promask.learners.exchange import Exchange
 from promask.learners.gradient import GradientLearner
 from promask.learners.gumbel_adam import GumbelAdam
 from promask.learners.shape_race import ShapeRace
+from promask.learners.swap import Swap
 
 __all__ = [
     "FORMER_NAMES",
@@ -25,13 +26,16 @@ __all__ = [
     "Learner",
     "ShapeRace",
     "State",
+    "Swap",
     "describe",
     "make_learner",
     "unknown_learner",
     "usual_learner",
 ]
 
-LEARNERS: Mapping[str, type[Any]] = {kind.name: kind for kind in (BestResponse, Exchange, GumbelAdam, ShapeRace)}
+LEARNERS: Mapping[str, type[Any]] = {
+    kind.name: kind for kind in (BestResponse, Exchange, GumbelAdam, ShapeRace, Swap)
+}
 PUBLISHED = GumbelAdam.name
 """The learner of the paper."""
 FORMER_NAMES: Mapping[str, str] = {
@@ -43,16 +47,19 @@ FORMER_NAMES: Mapping[str, str] = {
 """What learners are called under `rule` in run.json."""
 
 
-def usual_learner(network: bool, iterative: bool) -> str:
+def usual_learner(network: bool, iterative: bool, temporal: bool = False) -> str:
     """The name of the learner that suits a problem.
 
     Args:
         network: Whether a segmentation network judges the images: its gradients are noisy, and dear.
         iterative: Whether the reconstruction is iterative: what a unit is worth depends on its neighbours.
+        temporal: Whether it reconstructs frames together.
 
     Returns:
         A name of the table `LEARNERS`.
     """
+    if temporal:
+        return Swap.name
     return ShapeRace.name if network else Exchange.name if iterative else BestResponse.name
 
 

@@ -12,6 +12,7 @@ from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, check_keywords, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
 from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled
+from promask.recon.base import is_temporal
 from promask.sampling.limits import ACS_SHAPES, SHUTTERS, LimitSettings, by_direction
 from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
@@ -235,11 +236,12 @@ class Config(Reading):
         for_network = settings.get("task", usual.get("task")) == SEGMENTATION
         if for_network:
             usual["loss"] = SEGMENTATION
+        make = RECONSTRUCTIONS.get(str(settings.get("recon", ZeroFilled.name)))
+        temporal = make is not None and is_temporal(make())
         if iterative is None:
-            make = RECONSTRUCTIONS.get(str(settings.get("recon", ZeroFilled.name)))
             iterative = make is None or make().iterative
         settings = in_present_names(settings)
-        usual.setdefault("learner", usual_learner(for_network, iterative))
+        usual.setdefault("learner", usual_learner(for_network, iterative, temporal))
         learner = settings.get("learner", usual["learner"])
         if str(learner) not in LEARNERS and not {"steps", "batch_size", "patience"} <= settings.keys():
             raise unknown_learner(learner)  # an object brings its settings along

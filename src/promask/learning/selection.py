@@ -22,6 +22,7 @@ from promask.losses.image import ImageLoss
 from promask.operators.fourier import centred
 from promask.problem.batches import SpectraSet
 from promask.problem.problem import MOST_IMAGES, STARTS, Problem, mean_loss, starting_probabilities
+from promask.recon.base import is_temporal
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
@@ -117,7 +118,7 @@ def _other_learned_masks(problem: Problem, config: Config) -> dict[str, UnitMask
     masks: dict[str, UnitMask] = {}
     if find_segmentation(problem.loss) is not None:
         masks["mse"] = _mask_for_images(problem, problem.images, config)
-    elif problem.recon.iterative:
+    elif problem.recon.iterative and not is_temporal(problem.recon):
         masks[ZeroFilled.name] = _mask_for_images(problem, problem.images.with_recon(ZeroFilled()), config)
     if masks and config.init not in STARTS:
         start = centred(problem.start.draw(problem.random("start", 0)), problem.pattern.encoded)

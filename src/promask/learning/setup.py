@@ -94,6 +94,8 @@ class Setup:
         validation = samples if others is None else SpectraSet.for_loss(others, device, loss, recon, group, along)
         in_loop = pattern if along is None else pattern.plane(along)
         problem = state_problem(samples, in_loop, loss, config, self.init)
+        if describe(self.learner).validates and others is not None:
+            problem = replace(problem, validation=validation)
         return Prepared(whole, chosen, part, description, config, pattern, problem, self.learner, validation)
 
     def for_other_machines(self, loss: Loss) -> "Setup":

@@ -36,6 +36,8 @@ class Start:
     """Probabilities, one per unit, in FFT order."""
     by_energy: bool = False
     """Whether they are in the order of the energy."""
+    given: bool = False
+    """Whether a user gave them."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Problem:
     seed: int = 0
     finetuning: Finetuning | None = None
     """The network that is trained with the mask, if one is."""
+    validation: SpectraSet | None = None
+    """Images of patients who are held back, for learners that ask for them."""
 
     @property
     def recon(self) -> Reconstruction:
@@ -118,10 +122,19 @@ class Problem:
         drawn = self.start.draw(self.random("start", member)).to(self.images.like)
         return drawn.masked_fill(self.always, 1).masked_fill(self.never, 0)
 
+    def centred(self, units: UnitMask) -> UnitMask:
+        """Units in FFT order, centred, on the CPU."""
+        return centred(units, self.pattern.encoded).cpu()
+
+    def best(self, theta: Units) -> UnitMask:
+        """The mask of exactly the budget of the largest probabilities that keeps the limits, in FFT order."""
+        values = centred(theta, self.pattern.encoded).cpu().double()
+        kept = values.masked_fill(self.pattern.centre(self.centre), torch.inf)
+        return self._in_fft_order(self.pattern.largest(kept, self.budget))
+
     def mean_loss(self, units: UnitMask, most: int) -> float:
         """The mean loss of at most so many images, at equal distances, with the same units, in FFT order."""
-        in_centre = centred(units, self.pattern.encoded).cpu()
-        return mean_loss(in_centre, self.images, self.pattern, self.loss, most)
+        return mean_loss(self.centred(units), self.images, self.pattern, self.loss, most)
 
     def random(self, purpose: str, member: int, device: torch.device | str = "cpu") -> torch.Generator:
         """A stream of random numbers of its own for each purpose and member: start, batches or noise."""
@@ -129,7 +142,8 @@ class Problem:
 
     def alone(self) -> "Problem":
         """The same for a process that works on all images by itself."""
-        return replace(self, images=self.images.alone())
+        validation = None if self.validation is None else self.validation.alone()
+        return replace(self, images=self.images.alone(), validation=validation)
 
     def _in_fft_order(self, units: AnyArray) -> AnyArray:
         return fft_order(units, self.pattern.encoded).to(self.images.device)
@@ -167,7 +181,7 @@ def starting_probabilities(init: Any, samples: SpectraSet, pattern: Pattern) -> 
     by_energy = isinstance(init, str) and init == "energy"
     energy = samples.mean_energy(pattern) if by_energy else None
     probabilities = initial_probabilities(_from_file(init), pattern) if energy is None else by_rank(energy)
-    return Start(lambda generator: probabilities, by_energy)
+    return Start(lambda generator: probabilities, by_energy, given=not by_energy)
 
 
 def by_rank(energy: Units) -> Units:

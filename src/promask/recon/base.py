@@ -94,6 +94,8 @@ class SpectralReconstruction(ABC):
     """Whether volumes may be reconstructed slice by slice, along an axis that is not undersampled."""
     temporal: ClassVar[bool] = False
     """Whether it needs series of frames, and reconstructs them together."""
+    linear: ClassVar[bool] = False
+    """Whether the images are linear in k-space, with a quadratic `penalty`."""
     arrays: ClassVar[tuple[str, ...]] = ()
     """Fields that are no settings: arrays that are fitted to data."""
 

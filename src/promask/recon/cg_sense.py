@@ -1,7 +1,7 @@
 """CG-SENSE (Pruessmann et al. 2001): the regularised least-squares image of all coils."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
@@ -80,6 +80,11 @@ class CgSense(SpectralReconstruction):
 
     name = "cg-sense"
     combines_coils = True
+    linear: ClassVar[bool] = True
+
+    def penalty(self, images: ComplexImages) -> float:
+        """What |x|^2 is weighted with."""
+        return self.regularisation
 
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """The image x that minimises |m (E x - y)|^2 + regularisation |x|^2, nearly."""

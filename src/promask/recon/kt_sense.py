@@ -1,6 +1,6 @@
 """k-t SENSE (Tsao et al. 2003): frames together, in x-f space, with a prior of what moves where, and how fast."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -64,6 +64,7 @@ class KtSense(SpectralReconstruction):
 
     name = "kt-sense"
     temporal = True
+    linear: ClassVar[bool] = True
     arrays: ClassVar[tuple[str, ...]] = ("prior",)
 
     def at(self, cut: Cut) -> "KtSense":
@@ -84,15 +85,21 @@ class KtSense(SpectralReconstruction):
         """
         return replace(self, prior=temporal_power(series))
 
+    def penalty(self, series: AnyImages) -> Tensor:
+        """What |x_f|^2 is weighted with, in a shape that series can be multiplied with."""
+        return self.regularisation / self._prior(series.shape[2:]).to(series.device)
+
+    def _prior(self, shape: Sequence[int]) -> Tensor:
+        if self.prior is None:
+            return torch.tensor(usual_power(shape[0])).reshape(-1, *[1] * (len(shape) - 1))
+        if self.prior.shape[-len(shape) :] != tuple(shape):
+            fits, found = list(self.prior.shape[-len(shape) :]), list(shape)
+            raise InputError(f"The prior of kt-sense is for series of {fits}, but these have {found}.")
+        return self.prior
+
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
         """The series, nearly; (batch, channel, frame, *space)."""
-        frames, dimensions = spectra.shape[2], spectra.ndim - 3
-        prior = self.prior
-        if prior is None:
-            prior = torch.tensor(usual_power(frames)).reshape(-1, *[1] * dimensions)
-        elif prior.shape[-1 - dimensions :] != spectra.shape[2:]:
-            fits, found = list(prior.shape[-1 - dimensions :]), list(spectra.shape[2:])
-            raise InputError(f"The prior of kt-sense is for series of {fits}, but these have {found}.")
+        prior = self._prior(spectra.shape[2:])
         kspace, mask, axes = to_hybrid_space(spectra, mask, indexes=1)
         encoding = TemporalEncoding(maps, axes, prior.to(kspace.real).sqrt())
         solver = Solver(encoding, self.regularisation, self.iterations)

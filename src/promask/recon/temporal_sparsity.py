@@ -10,7 +10,7 @@ from torch import Tensor
 from promask.errors import InputError
 from promask.operators.encoding import Encoding, gradient_step, to_hybrid_space
 from promask.operators.low_rank import shrink_singular_values
-from promask.operators.temporal import denoise_temporal_variation, shrink_frequencies
+from promask.operators.temporal import denoise_temporal_variation, shrink_frequencies, to_frequencies
 from promask.recon.base import SpectralReconstruction
 from promask.recon.compressed_sensing import largest_magnitude
 from promask.recon.view_sharing import share_views
@@ -18,6 +18,9 @@ from promask.types import ComplexImages, Cut, KspaceMask, Maps, Spectra
 
 REACH = 1.0
 """Of the view sharing that iterations start from."""
+FLAT, EARLY = 0.02, 0.1
+"""Of the quadratic model: frequencies below this share of the largest magnitude count alike; and what stopping
+early amounts to."""
 Transform = Callable[[Tensor, Tensor], Tensor]
 
 TRANSFORMS: Mapping[str, tuple[str, Transform, bool]] = {
@@ -54,6 +57,17 @@ class TemporalReconstruction(SpectralReconstruction):
     def at(self, cut: Cut) -> "TemporalReconstruction":
         """The same for columns of series with these largest magnitudes."""
         return replace(self, scale=cut.scales)
+
+    def penalty(self, series: ComplexImages) -> Tensor:
+        """The weights of a sum of |x_f|^2 that is as steep as the prior around these series, as a quadratic model.
+
+        Stopping early holds all frequencies back a little.
+        """
+        scale = 1.0 if self.scale is None else self.scale.to(series.real).reshape(-1, *[1] * (series.ndim - 1))
+        sizes = to_frequencies(series).abs() / scale
+        weights = self.regularisation / (sizes + FLAT)
+        weights[:, :, 0] = 0
+        return weights + EARLY
 
     def begin(
         self, spectra: Spectra, mask: KspaceMask, maps: Maps | None

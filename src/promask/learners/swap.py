@@ -1,0 +1,294 @@
+"""Swaps: one mask whose units are exchanged within frames, several at a time, and kept if other images agree.
+
+Where frames are reconstructed together, the patterns of the trade are strong, and a mask that is learned from
+scratch does not reach them. So the mask starts from the best of many lattices and golden steps, which race on the
+images. Each step then scores all units: what the loss would become if one were added or removed, to second order,
+by a quadratic model of the reconstruction. The best swaps are made together, and kept only if the mean loss of
+images that did not propose them falls. In the end patients who were held back decide whether the start was better.
+"""
+
+import itertools
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from promask.learners.base import Description, State
+from promask.learners.unit_scores import UnitScores
+from promask.operators.fourier import fft_order
+from promask.problem.batches import MicroBatch
+from promask.problem.problem import Problem, mean_loss
+from promask.recon.base import reconstruct_batch
+from promask.sampling import kt
+from promask.sampling.feasible import group_of
+from promask.types import Batch, UnitMask, Units, restore_tensor
+
+SCORING = 0.4
+"""The share of the images of a step that score units; the others test the swaps."""
+RACE = ((0.15, 24), (0.45, 6), (1.0, 1))
+"""The first steps: the share of the batch on which starts race, and how many of them go on."""
+MOST_SWAPS = 12.0
+"""Of the first step."""
+GROWTH, DECAY = 1.1, 0.8
+"""What their number is multiplied with after swaps that were kept, and after those that were not."""
+ELIGIBLE = 0.5
+"""The share of the units that may take part in a step, so that a swap that failed is not tried again and again."""
+APART = 2
+"""Units at most so far from one that was added (or removed) are not added (or removed) in the same step."""
+SLACK = 0.002
+"""By how much the loss of a swap may rise according to its score, as a share of the loss: the test decides."""
+CERTAINTY = 0.5
+"""By how many standard errors the mean loss must fall."""
+VALIDATED = 512
+"""The most images that decide in the end."""
+
+
+WHOLE = 32
+"""A whole series, where columns cannot be taken by themselves, counts as so many images of a step."""
+
+
+@dataclass(kw_only=True)
+class SwapState(State):
+    """The mask, where it came from, what is remembered of scores, and the random numbers."""
+
+    noise: torch.Generator
+    left: Tensor
+    """The numbers of the starts that are still in the race."""
+    start: Units
+    """The mask that won it."""
+    scores: Tensor
+    """Sums over images where units were missing, and how often they were, (2, *units)."""
+    swaps: float = MOST_SWAPS
+    """How many are tried at a time."""
+
+    def memory(self) -> Mapping[str, Any]:
+        """All of it."""
+        numbers = {"left": self.left, "start": self.start, "scores": self.scores}
+        return {**numbers, "swaps": self.swaps, "noise": self.noise.get_state()}
+
+    def restore_memory(self, memory: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.start = restore_tensor(memory["start"], self.start)
+        self.scores = restore_tensor(memory["scores"], self.scores)
+        self.left, self.swaps = memory["left"], float(memory["swaps"])
+        self.noise.set_state(memory["noise"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swap:
+    """One mask of exactly the budget, improved by swaps: probabilities of 0 and 1."""
+
+    name: ClassVar[str] = "swap"
+    about: ClassVar[Description] = Description(
+        defaults={"steps": 60, "batch_size": 160, "patience": 0},
+        averages=False,
+        random=False,
+        validates=True,
+        curve="First, starts race on some of the images; then each step tests swaps on others: the loss is noisy.",
+    )
+    steps: int
+    """The number of steps, with those of the race."""
+    batch_size: int
+    """The images, or columns of series, of each step."""
+
+    def init(self, problem: Problem, member: int) -> SwapState:
+        """The state before the race."""
+        theta = problem.initial(member)
+        return SwapState(
+            theta,
+            noise=problem.random("noise", member, problem.images.device),
+            left=torch.arange(len(_starts(problem, theta))),
+            start=torch.zeros_like(theta),
+            scores=torch.zeros(2, *theta.shape, dtype=theta.dtype, device=theta.device),
+        )
+
+    def batches(
+        self, problem: Problem, state: SwapState, member: int
+    ) -> Generator[Iterator[MicroBatch], None, None]:
+        """Random batches without replacement."""
+        return problem.images.batches(self._size(problem), 1, problem.random("batches", member), state.step)
+
+    def step(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> tuple[SwapState, float]:
+        """A round of the race, or swaps and their test."""
+        state.budget = problem.budget
+        if state.step < len(RACE) and len(state.left) > 1:
+            loss = self._race(problem, state, batch)
+        else:
+            loss = self._swap(problem, state, batch)
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"The loss became {loss} at step {state.step + 1}: are the values too large?")
+        if state.step + 1 == self.steps:
+            _keep_the_better(problem, state)
+        return state, loss
+
+    def finished(self, problem: Problem, state: SwapState) -> bool:
+        """After the last step."""
+        return state.step >= self.steps
+
+    def _size(self, problem: Problem) -> int:
+        whole = problem.pattern.indexed and problem.images.along is None
+        return max(4, self.batch_size // WHOLE) if whole else self.batch_size
+
+    def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
+        """The starts of least loss go on; the best is the mask."""
+        share, keep = RACE[state.step]
+        starts = _starts(problem, problem.initial(0))
+        racing = [starts[number] for number in state.left.tolist()]
+        losses = torch.zeros(len(racing), dtype=torch.float64)
+        count = math.ceil(share * self._size(problem))
+        for piece in _cut_at(batch, count, beyond=False):
+            if piece.batch is not None:
+                losses += torch.stack([_losses(problem, units, piece.batch).sum() for units in racing])
+        problem.group.sum(losses)
+        order = losses.argsort(stable=True)[: keep if state.step + 1 < self.steps else 1]
+        state.left, state.theta = state.left[order], racing[int(order[0])].to(state.theta)
+        state.start = state.theta
+        return float(losses[order[0]]) / count
+
+    def _swap(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
+        """Score units on some images, swap some of them, and keep that if the loss of the others falls."""
+        if not state.start.any():
+            state.start = state.theta = _starts(problem, state.theta)[0].to(state.theta)
+        size = self._size(problem)
+        scoring = math.ceil(SCORING * size)
+        members, scores = state.theta > 0, UnitScores(problem, state.theta > 0, state.noise)
+        proposed: UnitMask | None = None
+        totals = torch.zeros(3, dtype=torch.float64)
+        seen = 0
+        for piece in _cut_at(batch, scoring):
+            if seen < scoring:
+                scores.observe(piece)
+            else:
+                proposed = self._propose(problem, state, scores) if proposed is None else proposed
+                if piece.batch is not None:
+                    before, after = (_losses(problem, units, piece.batch) for units in (members, proposed))
+                    change = after - before
+                    totals += torch.stack([before.sum(), change.sum(), change.square().sum()])
+            seen += piece.count
+        problem.group.sum(totals)
+        before, change, square = (totals / (size - scoring)).tolist()
+        spread = math.sqrt(max(square - change**2, 0) / max(size - scoring - 1, 1))
+        accepted = change < -CERTAINTY * spread
+        state.swaps = min(state.swaps * GROWTH, MOST_SWAPS) if accepted else max(state.swaps * DECAY, 1.0)
+        if accepted and proposed is not None:
+            state.theta = proposed.to(state.theta)
+        return before + min(change, 0) if accepted else before
+
+    def _propose(self, problem: Problem, state: SwapState, scores: "UnitScores") -> UnitMask:
+        add, remove, state.scores = scores.gather(state.scores)
+        chance = torch.rand(2, *add.shape, generator=state.noise, device=add.device) < ELIGIBLE
+        members, fixed = state.theta > 0, problem.always | problem.never
+        add = torch.where(members | fixed | ~chance[0], torch.inf, add)
+        remove = torch.where(~members | fixed | ~chance[1], torch.inf, remove)
+        group = fft_order(group_of(problem.pattern), problem.pattern.encoded)
+        swapped = swap_best(members.cpu(), add.cpu(), remove.cpu(), group, round(state.swaps), SLACK * scores.loss)
+        limits = problem.pattern.limits
+        if limits.largest_gap:
+            swapped = problem.nearest(swapped, problem.always, -add.nan_to_num(posinf=0)).cpu()
+        return swapped.to(members.device)
+
+
+def swap_best(
+    members: UnitMask,
+    add: Float[Tensor, "*units"],
+    remove: Float[Tensor, "*units"],
+    group: Tensor,
+    count: int,
+    most: float = 0.0,
+) -> UnitMask:
+    """Swap units within groups, those of the smallest sums of scores first.
+
+    Neighbours of a unit that was added are not added as well, nor are those of one that was removed.
+
+    >>> members = torch.tensor([[True, False, False], [False, True, False]])
+    >>> add = torch.tensor([[torch.inf, -3.0, -1.0], [-2.0, torch.inf, 5.0]])
+    >>> remove = torch.where(members, 1.0, torch.inf)
+    >>> swap_best(members, add, remove, torch.tensor([[0, 0, 0], [1, 1, 1]]), count=1).int()
+    tensor([[0, 1, 0],
+            [0, 1, 0]], dtype=torch.int32)
+
+    Args:
+        members: The units of the mask, (*units).
+        add: The change of the loss if a unit is added; infinite for units that cannot be.
+        remove: The same if it is removed.
+        group: The number of the group of each unit, whose number of members stays.
+        count: How many swaps at most.
+        most: What the sum of the scores of a swap may be at most.
+
+    Returns:
+        The units after the swaps.
+    """
+    result, add, remove, groups = members.clone(), add.clone(), remove.clone(), int(group.max()) + 1
+    for _ in range(count):
+        best = torch.full((2, groups), torch.inf, dtype=add.dtype)
+        for row, values in enumerate((add, remove)):
+            best[row].scatter_reduce_(0, group.flatten().clamp_min(0), values.flatten(), "amin")
+        sums = best.sum(0)
+        chosen = int(sums.argmin())
+        if not float(sums[chosen]) < most:
+            break
+        for row, (values, state) in enumerate(((add, True), (remove, False))):
+            place = ((values == best[row, chosen]) & (group == chosen)).nonzero()[0].tolist()
+            result[tuple(place)] = state
+            near = (
+                (torch.arange(n)[:, None] - centre) % n
+                for n, centre in zip(values.shape, place.tolist(), strict=True)
+            )
+            reach = [
+                torch.minimum(each, n - each).flatten() <= APART
+                for each, n in zip(near, values.shape, strict=True)
+            ]
+            values[tuple(torch.meshgrid(*(each.nonzero().flatten() for each in reach), indexing="ij"))] = torch.inf
+    return result
+
+
+def _starts(problem: Problem, theta: Units) -> Sequence[UnitMask]:
+    """Where the race begins, in FFT order: patterns of the trade if frames have their own, or the given start."""
+    pattern, device = problem.pattern, problem.images.device
+    if pattern.varies and not problem.start.given:
+        width = problem.centre or None
+        found = [*kt.lattices(pattern, problem.budget, width), *kt.goldens(pattern, problem.budget, width)]
+        unique = {units.numpy().tobytes(): units for units in found}
+        return [fft_order(units, pattern.encoded).to(device) for units in unique.values()]
+    return [problem.best(theta)]
+
+
+def _cut_at(pieces: Iterator[MicroBatch], place: int, beyond: bool = True) -> Iterator[MicroBatch]:
+    """The same images, with an end of a piece after so many of them; without `beyond`, only the images before."""
+    seen = 0
+    for piece in pieces:
+        ends = [end for end in (0, place - seen, piece.count) if 0 <= end <= piece.count]
+        for first, last in itertools.pairwise(ends):
+            if first == last or (not beyond and seen + first >= place):
+                continue
+            rows = slice(max(piece.rows.start, first), min(piece.rows.stop, last))
+            here = rows.start < rows.stop and piece.batch is not None
+            own = slice(rows.start - piece.rows.start, rows.stop - piece.rows.start)
+            part = piece.batch.part(own) if here and piece.batch is not None else None
+            moved = slice(rows.start - first, rows.stop - first) if here else slice(0, 0)
+            yield MicroBatch(last - first, moved, part)
+        seen += piece.count
+
+
+@torch.no_grad()
+def _losses(problem: Problem, units: UnitMask, batch: Batch) -> Float[Tensor, " batch"]:
+    """The loss of each image of a batch with the same units."""
+    mask = problem.pattern.expand(units.to(problem.images.like))
+    images = batch.geometry.crop(reconstruct_batch(problem.recon, batch, mask))
+    rows = (slice(row, row + 1) for row in range(len(images)))
+    return torch.stack([problem.loss(images[row], batch.part(row)).double().cpu() for row in rows])
+
+
+def _keep_the_better(problem: Problem, state: SwapState) -> None:
+    """Go back to the start, if it is better for patients who were held back."""
+    validation = problem.validation
+    if validation is None or torch.equal(state.theta, state.start):
+        return
+    masks = (problem.centred(units > 0) for units in (state.theta, state.start))
+    learned, start = (mean_loss(units, validation, problem.pattern, problem.loss, VALIDATED) for units in masks)
+    if not learned <= start:
+        state.theta = state.start

@@ -1,0 +1,196 @@
+"""What the loss would become if a unit were added to a mask, or removed: to second order, for all units at once.
+
+A quadratic model stands for the reconstruction: A = E^H m E + F^H P F, where the penalty P of temporal
+frequencies is that of a linear reconstruction, or fits another one around its own image. A sample that is added
+moves the image by A^-1 e r / (1 + h), with its column e of E^H, its residual r, and its leverage h = e^H A^-1 e; one
+that is removed by -A^-1 e r / (1 - h). The slope of the loss along this, and its curvature times the squared length
+of the move, is the score. Leverages, and the lengths of A^-1 e, are means over images, from random probes.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from promask.errors import InputError
+from promask.operators.encoding import Encoding, to_hybrid_space
+from promask.operators.temporal import TemporalEncoding, to_frames, to_frequencies
+from promask.problem.batches import MicroBatch
+from promask.problem.problem import Problem
+from promask.recon.base import reconstruct_batch
+from promask.recon.cg_sense import Solver
+from promask.types import Batch, ComplexImages, KspaceMask, Spectra, UnitMask, Units
+
+DROPPED = 0.15
+"""The share of units that each image does without, if the reconstruction is not linear: a unit that was acquired
+leaves no residual then, and what it is worth can only be seen where it is missing."""
+MEMORY = 0.93
+"""What is remembered of such scores from step to step."""
+ITERATIONS = 12
+"""Steps of conjugate gradients in the quadratic model."""
+REMOVAL = 0.5
+"""How much the curvature of the loss counts for a unit that is removed, beside one that is added."""
+LEAST = 0.1
+"""What 1 - h is at least."""
+PENALTY = 0.07
+"""Of the quadratic model of a reconstruction that tells none."""
+PROBED = 2
+"""Every second piece of a batch is probed for leverages."""
+
+
+@dataclass(frozen=True)
+class QuadraticModel:
+    """The operator A of some images, and its inverse."""
+
+    encoding: Encoding
+    mask: KspaceMask
+    penalty: Tensor
+    """In a shape that temporal frequencies can be multiplied with."""
+    temporal: bool
+
+    def solve(self, images: ComplexImages) -> ComplexImages:
+        """A^-1 of images, nearly."""
+        if not self.temporal:
+            return Solver(self.encoding, float(self.penalty), ITERATIONS)(images, self.mask)
+        root = self.penalty.rsqrt()
+        weighted = TemporalEncoding(self.encoding.maps, self.encoding.axes, root)
+        found = Solver(weighted, 1.0, ITERATIONS)(to_frequencies(images).mul_(root), self.mask)
+        return weighted.frames(found)
+
+    def probe(self, samples: Spectra, images: ComplexImages) -> ComplexImages:
+        """Random images whose covariance is A, from white noise in k-space and in the images."""
+        penalised = self.penalty.sqrt() * images
+        return self.encoding.adjoint(samples * self.mask) + (to_frames(penalised) if self.temporal else penalised)
+
+
+class UnitScores:
+    """Gathers scores of all units from the images of a step.
+
+    Args:
+        problem: What is asked.
+        members: The units of the mask, (*units), in FFT order.
+        noise: Random numbers, on the device of the images.
+    """
+
+    def __init__(self, problem: Problem, members: UnitMask, noise: torch.Generator) -> None:
+        self.problem, self.members, self.noise = problem, members, noise
+        self.linear = bool(getattr(problem.recon, "linear", False))
+        self.pieces = 0
+        like, shape = problem.images.like, problem.images.data.shape
+        self.slopes, self.energies, self.leverages, self.lengths = (like.new_zeros(shape) for _ in range(4))
+        """Sums over images, (coil, *space)."""
+        self.counted, self.probed = (like.new_zeros(1, *shape[1:]) for _ in range(2))
+        """How often a sample was looked at, and how often its leverage was."""
+        self.losses = torch.zeros(2, dtype=torch.float64)
+        """Their sum, and the number of images."""
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the images."""
+        return float(self.losses[0] / self.losses[1].clamp_min(1))
+
+    def observe(self, piece: MicroBatch) -> None:
+        """Add the images of a piece; those of other processes are skipped, with their random numbers."""
+        units = self.members.expand(piece.count, *self.members.shape)
+        if not self.linear:
+            chance = torch.rand(units.shape, generator=self.noise, device=units.device)
+            units = units & (chance > DROPPED)
+        shape = (3, piece.count, *self.problem.images.data.shape, 2)
+        white = torch.view_as_complex(torch.randn(shape, generator=self.noise, device=units.device) / 2**0.5)
+        self.pieces += 1
+        if piece.batch is not None:
+            masks = units[piece.rows].to(self.problem.images.like)
+            self._observe(masks, piece.batch, white[:, piece.rows])
+
+    def _observe(self, units: Tensor, batch: Batch, white: Tensor) -> None:
+        problem = self.problem
+        mask = problem.pattern.expand(units).unsqueeze(1)
+        with torch.no_grad():
+            made = reconstruct_batch(problem.recon, batch, mask)
+        channels = 1 if batch.maps is not None else batch.spectra.shape[1]
+        if not made.is_complex() or made.shape[1] != channels:
+            raise InputError(
+                f"The learner swap needs a reconstruction that gives complex images, and {problem.recon.name} "
+                f"does not: choose another learner."
+            )
+        slope, curvature = self._derivatives(made, batch, white[2, :, :channels])
+        with torch.no_grad():
+            kspace, mask, axes = to_hybrid_space(batch.spectra, mask, batch.geometry.indexes)
+            model = self._model(made, batch, axes, mask)
+            residual = kspace - model.encoding(made)
+            looked_at = torch.ones_like(mask) if self.linear else (mask == 0).to(mask)
+            looked_at = looked_at.expand(len(made), 1, *self.counted.shape[1:])
+            self.slopes += ((model.encoding(model.solve(slope)).conj() * residual).real * looked_at).sum(0)
+            self.energies += curvature * (residual.abs().square() * looked_at).sum(0)
+            self.counted += looked_at.sum(0)
+            if self.pieces % PROBED == 1:
+                probes = model.probe(white[0], white[1, :, :channels]), white[2, :, :channels]
+                for total, probe in zip((self.leverages, self.lengths), probes, strict=True):
+                    total += (model.encoding(model.solve(probe)).abs().square() * looked_at).sum(0)
+                self.probed += looked_at.sum(0)
+
+    def _derivatives(self, made: ComplexImages, batch: Batch, white: Tensor) -> tuple[ComplexImages, float]:
+        """The gradient of the losses with respect to the images, and their mean curvature in random directions."""
+        loss, geometry = self.problem.loss, batch.geometry
+        images = made.detach().requires_grad_()
+        with torch.enable_grad():
+            total = loss(geometry.crop(images), batch) * len(made)
+            (slope,) = torch.autograd.grad(total, images)
+        error = (geometry.crop(made).abs() - batch.targets.abs()).square().mean().sqrt()
+        moved = white * error.clamp_min(torch.finfo(error.dtype).tiny)
+        with torch.no_grad():
+            change = loss(geometry.crop(made + moved), batch) * len(made) - total.detach()
+        change = change - (slope.conj() * moved).real.sum()
+        self.losses += torch.tensor([float(total.detach()), len(made)], dtype=torch.float64)
+        return slope, float((change / moved.abs().square().sum()).clamp_min(0))
+
+    def _model(self, made: ComplexImages, batch: Batch, axes: tuple[int, ...], mask: KspaceMask) -> QuadraticModel:
+        recon = self.problem.recon
+        if batch.cut is not None and (at := getattr(recon, "at", None)) is not None:
+            recon = at(batch.cut)
+        tells = getattr(recon, "penalty", None)
+        penalty = torch.as_tensor(PENALTY if tells is None else tells(made)).to(made.real)
+        return QuadraticModel(Encoding(batch.maps, axes), mask, penalty, bool(batch.geometry.indexes))
+
+    def gather(self, remembered: Tensor) -> tuple[Units, Units, Tensor]:
+        """The scores of all units, over all processes.
+
+        Args:
+            remembered: What this gave last in the step before, (2, *units).
+
+        Returns:
+            The change of the mean loss if a unit were added, and if it were removed, infinite where nothing is
+            known; and what to remember.
+        """
+        sums = (self.slopes, self.energies, self.leverages, self.lengths, self.counted, self.probed, self.losses)
+        self.problem.group.sum(*sums)
+        if self.linear:
+            counted, probed = self.counted.clamp_min(1), self.probed.clamp_min(1)
+            leverage, length = self.leverages / probed, self.lengths / probed
+            slope, energy = self.slopes / counted, self.energies / counted
+            add, remove = 1 / (1 + leverage), 1 / (1 - leverage).clamp_min(LEAST)
+            return (
+                self._total(slope * add + energy * length * add.square()),
+                self._total(REMOVAL * energy * length * remove.square() - slope * remove),
+                remembered,
+            )
+        probed = _with_neighbours(self.probed).clamp_min(1e-3)
+        leverage, length = (_with_neighbours(each) / probed for each in (self.leverages, self.lengths))
+        add = 1 / (1 + leverage)
+        worth = self._total(self.slopes * add + self.energies * length * add.square())
+        here = torch.stack([worth, self.problem.pattern.total(self.counted[0])])
+        sums_and_counts = MEMORY * remembered + here
+        worth = sums_and_counts[0] / sums_and_counts[1].clamp_min(1e-3)
+        known = sums_and_counts[1] > 1.5
+        return torch.where(known, worth, torch.inf), torch.where(known, -worth, torch.inf), sums_and_counts
+
+    def _total(self, values: Float[Tensor, "coil *space"]) -> Units:
+        return self.problem.pattern.total(values.sum(0))
+
+
+def _with_neighbours(values: Tensor) -> Tensor:
+    """Sums over 3 x 3 neighbours along the last two axes: leverages are smooth, and probes are few."""
+    for axis in (-2, -1):
+        values = values + values.roll(1, axis) + values.roll(-1, axis)
+    return values
