@@ -234,15 +234,10 @@ def swap_best(
         for row, (values, state) in enumerate(((add, True), (remove, False))):
             place = ((values == best[row, chosen]) & (group == chosen)).nonzero()[0].tolist()
             result[tuple(place)] = state
-            near = (
-                (torch.arange(n)[:, None] - centre) % n
-                for n, centre in zip(values.shape, place.tolist(), strict=True)
-            )
-            reach = [
-                torch.minimum(each, n - each).flatten() <= APART
-                for each, n in zip(near, values.shape, strict=True)
-            ]
-            values[tuple(torch.meshgrid(*(each.nonzero().flatten() for each in reach), indexing="ij"))] = torch.inf
+            around = range(-APART, APART + 1)
+            sides = zip(place, values.shape, strict=True)
+            near = [torch.tensor([(at + step) % n for step in around]) for at, n in sides]
+            values[torch.meshgrid(*near, indexing="ij")] = torch.inf
     return result
 
 

@@ -2,9 +2,9 @@
 
 A quadratic model stands for the reconstruction: A = E^H m E + F^H P F, where the penalty P of temporal
 frequencies is that of a linear reconstruction, or fits another one around its own image. A sample that is added
-moves the image by A^-1 e r / (1 + h), with its column e of E^H, its residual r, and its leverage h = e^H A^-1 e; one
-that is removed by -A^-1 e r / (1 - h). The slope of the loss along this, and its curvature times the squared length
-of the move, is the score. Leverages, and the lengths of A^-1 e, are means over images, from random probes.
+moves the image by A^-1 e r / (1 + h), with its column e of E^H, its residual r, and its leverage h = e^H A^-1 e;
+one that is removed by -A^-1 e r / (1 - h). The slope of the loss along this, and its curvature times the squared
+length of the move, is the score. Leverages, and the lengths of A^-1 e, are means over images, from random probes.
 """
 
 from dataclasses import dataclass

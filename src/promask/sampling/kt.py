@@ -21,6 +21,8 @@ WIDTHS = (0, 4, 8, 12)
 """Widths of the lines in the centre that all frames acquire."""
 MOST_CENTRE = 0.7
 """The largest share of the lines of a frame that lie in that centre."""
+NARROWEST, WIDEST = 0.5, 1.25
+"""The spacings of lattices that are tried, in accelerations: narrow ones leave out the outermost lines."""
 FIRST = 8.0
 """More than any distance from the centre."""
 
@@ -124,7 +126,7 @@ def lattices(pattern: Pattern, budget: int, width: int | None = None) -> Iterato
         Units of exactly the budget, (*units).
     """
     share = pattern.units / budget
-    spacings = sorted({max(1, round(share * factor)) for factor in (0.75, 0.875, 1, 1.25)})
+    spacings = range(max(1, round(NARROWEST * share)), max(1, round(WIDEST * share)) + 1)
     directions = len(pattern.unit_shape) - 1
     for kept, spacing in itertools.product(centres(pattern, budget, width), spacings):
         across = [()] if directions == 1 else [(shift,) for shift in range(1, max(2, spacing))]
