@@ -64,6 +64,8 @@ class SwapState(State):
     """Sums over images where units were missing, and how often they were, (2, *units)."""
     swaps: float = MOST_SWAPS
     """How many are tried at a time."""
+    starts: Sequence[UnitMask] = ()
+    """What races, once it was made; not kept in checkpoints."""
 
     def memory(self) -> Mapping[str, Any]:
         """All of it."""
@@ -101,7 +103,7 @@ class Swap:
         return SwapState(
             theta,
             noise=problem.random("noise", member, problem.images.device),
-            left=torch.arange(len(_starts(problem, theta))),
+            left=torch.arange(0),
             start=torch.zeros_like(theta),
             scores=torch.zeros(2, *theta.shape, dtype=theta.dtype, device=theta.device),
         )
@@ -115,10 +117,12 @@ class Swap:
     def step(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> tuple[SwapState, float]:
         """A round of the race, or swaps and their test."""
         state.budget = problem.budget
-        if state.step < len(RACE) and len(state.left) > 1:
-            loss = self._race(problem, state, batch)
-        else:
-            loss = self._swap(problem, state, batch)
+        if state.step == 0 or len(state.left) > 1:
+            state.starts = state.starts or make_starts(problem, problem.initial(0))
+        if state.step == 0:
+            state.left = torch.arange(len(state.starts))
+            state.start = state.theta = state.starts[0].to(state.theta)
+        loss = (self._race if len(state.left) > 1 else self._swap)(problem, state, batch)
         if not math.isfinite(loss):
             raise FloatingPointError(f"The loss became {loss} at step {state.step + 1}: are the values too large?")
         if state.step + 1 == self.steps:
@@ -136,8 +140,7 @@ class Swap:
     def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
         """The starts of least loss go on; the best is the mask."""
         share, keep = RACE[state.step]
-        starts = _starts(problem, problem.initial(0))
-        racing = [starts[number] for number in state.left.tolist()]
+        racing = [state.starts[number] for number in state.left.tolist()]
         losses = torch.zeros(len(racing), dtype=torch.float64)
         count = math.ceil(share * self._size(problem))
         for piece in _cut_at(batch, count, beyond=False):
@@ -151,8 +154,6 @@ class Swap:
 
     def _swap(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
         """Score units on some images, swap some of them, and keep that if the loss of the others falls."""
-        if not state.start.any():
-            state.start = state.theta = _starts(problem, state.theta)[0].to(state.theta)
         size = self._size(problem)
         scoring = math.ceil(SCORING * size)
         members, scores = state.theta > 0, UnitScores(problem, state.theta > 0, state.noise)
@@ -241,7 +242,7 @@ def swap_best(
     return result
 
 
-def _starts(problem: Problem, theta: Units) -> Sequence[UnitMask]:
+def make_starts(problem: Problem, theta: Units) -> Sequence[UnitMask]:
     """Where the race begins, in FFT order: patterns of the trade if frames have their own, or the given start."""
     pattern, device = problem.pattern, problem.images.device
     if pattern.varies and not problem.start.given:
