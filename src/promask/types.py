@@ -121,6 +121,7 @@ def central_slices(shape: Sequence[int], size: Sequence[int]) -> tuple[slice, ..
 
 
 Image = Num[Tensor, "channel *space"]
+SampleMaps = Num[Tensor, "channel *#space"]
 Label = Integer[Tensor, "*space"]
 Images = Float[Tensor, "batch channel *space"]
 Targets = Float[Tensor, "batch channel *region"]
@@ -179,7 +180,7 @@ class Sample:
     group: str
     name: str
     unlabelled: tuple[str, ...] = ()
-    maps: Image | None = None
+    maps: SampleMaps | None = None
     clean: Image | None = None
     place: SlicePlace | None = None
 

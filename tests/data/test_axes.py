@@ -121,7 +121,7 @@ def test_layouts(tmp_path, write, axes, beside, wanted, kind):
             assert f'"{caught.value.choices[0].value}"' in str(caught.value)
         else:
             assert wanted in str(caught.value)
-    data = prepare(load(path, Reading(axes=None if wanted is None else axes)))
+    data = prepare(load(path, Reading(each_frame=True, axes=None if wanted is None else axes)))
     close(stack(data), samples_of(REAL if kind is REAL else IMAGES, axes))
     assert data.geometry.channels == next((name for name in axes.split() if name in ("coil", "contrast")), "")
     assert list(data.geometry.axes) == [f"k{name[-1]}" for name in axes.split() if name[-1] in "xy"]
@@ -216,7 +216,7 @@ def test_the_readout_that_is_named(tmp_path):
 def test_samples_beside_coils(tmp_path):
     """Frames and contrasts beside coils are samples, numbered as they are stored; slices are chosen by number."""
     path = npz(tmp_path, KSPACE)
-    data = load(path, Reading(axes="frame slice coil ky kx", slices=(1, 2)))
+    data = load(path, Reading(each_frame=True, axes="frame slice coil ky kx", slices=(1, 2)))
     assert len(data) == FRAMES
     close(data[1].image.numpy(), IMAGES[1, 1])
     data = load(path, Reading(axes="contrast slice coil ky kx"))
@@ -229,12 +229,12 @@ def test_subjects_of_slices_with_frames(tmp_path):
     label = random.integers(0, 2, (SLICES, HEIGHT, WIDTH))
     array = arranged(REAL, ["slice", "frame", "y", "x"])
     path = npz(tmp_path, array, name="image", subject=subjects, label=label)
-    data = load(path, Reading(axes="slice frame y x"))
+    data = load(path, Reading(each_frame=True, axes="slice frame y x"))
     assert list(data.groups) == ["anna", "anna", "otto", "otto", "eva", "eva"]
     assert (data[3].label.numpy() == label[1]).all()
     maps = IMAGES[0] / np.linalg.norm(IMAGES[0], axis=1, keepdims=True)
     path = npz(tmp_path, KSPACE, subject=subjects, label=label, maps=maps)
-    data = load(path, Reading(axes="frame slice coil ky kx"))
+    data = load(path, Reading(each_frame=True, axes="frame slice coil ky kx"))
     assert list(data.groups) == ["anna", "otto", "eva"] * FRAMES
     for number in range(len(data)):
         assert (data[number].label.numpy() == label[number % SLICES]).all()

@@ -2,6 +2,7 @@
 
 import itertools
 
+import file_writers
 import h5py
 import nibabel as nib
 import numpy as np
@@ -10,10 +11,8 @@ import pytest
 import scipy.io
 from file_writers import (
     close,
-    images,
     images_of,
     lines_of,
-    read,
     refusal,
     same,
     transform,
@@ -38,20 +37,25 @@ MEASURED = (2 + random.normal(size=(SLICES, FRAMES, ECHOES, COILS, HEIGHT, WIDTH
 PLACES = list(itertools.product(range(SLICES), range(FRAMES)))
 
 
+def images(path, **settings):
+    """Frame by frame, as readers give them."""
+    return file_writers.images(path, each_frame=True, **settings)
+
+
 def counts_of(source, **settings):
     """As a list, as the order counts."""
-    (file,) = load(source, Reading(**settings)).files
+    (file,) = load(source, Reading(each_frame=True, **settings)).files
     return list(file.counts.items())
 
 
 def by_counts(source, **settings):
     """Each sample by what its number says according to the counts: {(slice, frame, contrast): image}."""
-    data = load(source, Reading(**settings))
+    data = load(source, Reading(each_frame=True, **settings))
     (file,) = data.files
     shape = tuple(file.counts.values())
     places = [dict(zip(file.counts, np.unravel_index(number, shape), strict=True)) for number in file.numbers]
     keys = [tuple(int(place.get(role, 0)) for role in ("slice", "frame", "contrast")) for place in places]
-    return dict(zip(keys, images_of(read(source, **settings)), strict=True))
+    return dict(zip(keys, images_of(file_writers.read(source, each_frame=True, **settings)), strict=True))
 
 
 def check(source, wanted, **settings):
@@ -120,7 +124,7 @@ def test_slices_of_a_dicom_cine(tmp_path):
     cine = CINE[::-1]
     same(images(tmp_path, slices=(1, 2))[:, 0], cine[1])
     same(images(tmp_path, slices=(-2, None))[:, 0], cine[1:].reshape(-1, HEIGHT, WIDTH))
-    assert load(tmp_path, Reading(slices=(1, 2))).files[0].numbers == [4, 5, 6, 7]
+    assert load(tmp_path, Reading(each_frame=True, slices=(1, 2))).files[0].numbers == [4, 5, 6, 7]
     same(images(tmp_path, volumes=True)[:, 0], cine.swapaxes(0, 1))
     same(images(tmp_path, volumes=True, slices=(0, 2))[:, 0], cine[:2].swapaxes(0, 1))
     assert counts_of(tmp_path, volumes=True) == [("frame", FRAMES)]
@@ -163,7 +167,7 @@ def test_slices_with_other_numbers_of_frames(tmp_path):
     same(images(folder, slices=(2, 3))[:, 0], CINE[0, :3])
     write_dicom(tmp_path / "good" / "a.dcm", CINE[0, 0], series="9.9")
     with pytest.warns(UserWarning, match="Left out: Slice 1 "):
-        assert len(load(tmp_path, Reading(skip_bad=True))) == 1
+        assert len(load(tmp_path, Reading(each_frame=True, skip_bad=True))) == 1
 
 
 NO_FRAMES = {
@@ -304,7 +308,7 @@ def test_ismrmrd_volumes_of_frames(tmp_path):
     assert counts_of(path) == [("frame", FRAMES), ("contrast", 1), ("slice", SLICES)]
     close(images(path, volumes=True), volume)
     assert counts_of(path, volumes=True) == [("slice", 1), ("frame", FRAMES), ("contrast", 1)]
-    assert len(load(path, Reading(volumes=True, slices=(0, 1)))) == FRAMES
+    assert len(load(path, Reading(each_frame=True, volumes=True, slices=(0, 1)))) == FRAMES
 
 
 def test_slices_where_frames_are_missing(tmp_path):
@@ -400,7 +404,7 @@ def test_arrays_of_frames_in_memory(axes):
     """The counts are those of the slices that were taken."""
     names = axes.split()
     array = CINE.astype(np.float32).transpose([("slice", "frame", "y", "x").index(name) for name in names])
-    data = load(array, Reading(axes=axes, slices=(1, 3)))
+    data = load(array, Reading(each_frame=True, axes=axes, slices=(1, 3)))
     assert dict(data.counts) == {"slice": 2, "frame": FRAMES}
     wanted = CINE[1:] if names.index("slice") < names.index("frame") else CINE[1:].swapaxes(0, 1)
     same(images_of(data)[:, 0], wanted.reshape(-1, HEIGHT, WIDTH))
@@ -411,12 +415,12 @@ def test_a_single_series(tmp_path):
     """Frames alone are one slice; positions of hybrid space, and contrasts, are chosen as slices are."""
     np.save(tmp_path / "a.npy", CINE[0].astype(np.float32))
     for source in (tmp_path / "a.npy", CINE[0].astype(np.float32)):
-        assert len(load(source, Reading(axes="frame y x", slices=(0, 1)))) == FRAMES
+        assert len(load(source, Reading(each_frame=True, axes="frame y x", slices=(0, 1)))) == FRAMES
         with pytest.raises(InputError, match="no slices to take"):
-            load(source, Reading(axes="frame y x", slices=(1, 2)))
+            load(source, Reading(each_frame=True, axes="frame y x", slices=(1, 2)))
     np.save(tmp_path / "b.npy", transform(MEASURED[:, :, 0]))
-    data = load(tmp_path / "b.npy", Reading(axes="x frame coil ky kz", slices=(1, 2)))
+    data = load(tmp_path / "b.npy", Reading(each_frame=True, axes="x frame coil ky kz", slices=(1, 2)))
     assert data.files[0].numbers == [FRAMES + frame for frame in range(FRAMES)]
     np.save(tmp_path / "c.npy", transform(MEASURED[0]))
-    data = load(tmp_path / "c.npy", Reading(axes="frame contrast coil ky kx", slices=(1, 2)))
+    data = load(tmp_path / "c.npy", Reading(each_frame=True, axes="frame contrast coil ky kx", slices=(1, 2)))
     assert data.files[0].numbers == [2 * frame + 1 for frame in range(FRAMES)]

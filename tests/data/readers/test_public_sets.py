@@ -61,7 +61,7 @@ def test_cmrxrecon_weightings_black_blood_and_single_coil(tmp_path):
     path = cmrxrecon(tmp_path / "cine_lax.mat", "kspace_single_full", coils=False)
     found = inspect(path).description
     assert (found.slices, found.frames, found.coils) == (SLICES, FRAMES, 1)
-    close(stack(prepare(load(path))), IMAGES[:, :, 0].reshape(-1, 1, WIDTH, HEIGHT))
+    close(stack(prepare(load(path, Reading(each_frame=True)))), IMAGES[:, :, 0].reshape(-1, 1, WIDTH, HEIGHT))
 
 
 @pytest.mark.parametrize(

@@ -161,9 +161,13 @@ def test_ismrmrd_slices_frames_and_contrasts(tmp_path):
         for index, (values, flag, counters, fields) in enumerate(lines_of(SCAN[:2]))
     ]
     path = write_mrd(tmp_path / "a.h5", lines, (9, 8, 1))
-    assert list(load(path).files[0].counts.items()) == [("slice", 2), ("frame", 3), ("contrast", 4)]
+    assert list(load(path, Reading(each_frame=True)).files[0].counts.items()) == [
+        ("slice", 2),
+        ("frame", 3),
+        ("contrast", 4),
+    ]
     wanted = factors.reshape(2, 12)[..., None, None, None] * COMPLEX[:2, None]
-    close(images(path), wanted.reshape(-1, 3, 9, 8))
+    close(images(path, each_frame=True), wanted.reshape(-1, 3, 9, 8))
 
 
 def test_ismrmrd_counters_that_tell_samples_apart(tmp_path):

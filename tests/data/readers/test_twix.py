@@ -19,6 +19,7 @@ from twix_writer import (
     write_twix,
 )
 
+from promask.data.reading import Reading
 from promask.data.sources import load
 
 WIDE = (2 + random.normal(size=(3, 2, 16, 9)) + 1j * random.normal(size=(3, 2, 16, 9))).astype(np.complex64)
@@ -86,9 +87,12 @@ def test_slices_frames_and_contrasts(tmp_path):
         )
     ]
     path = write_twix(tmp_path / "a.dat", lines, MATRIX)
-    (file,) = load(path).files
+    (file,) = load(path, Reading(each_frame=True)).files
     assert list(file.counts.items()) == [("slice", 3), ("frame", 4), ("contrast", 6)]
-    close(images(path), (factors.reshape(3, 24)[..., None, None, None] * IMAGES[:, None]).reshape(-1, 2, 8, 9))
+    close(
+        images(path, each_frame=True),
+        (factors.reshape(3, 24)[..., None, None, None] * IMAGES[:, None]).reshape(-1, 2, 8, 9),
+    )
     some = [line for line in lines if line[2]["Rep"] == 0 or line[2]["Eco"] == 0]
     assert load(write_twix(tmp_path / "b.dat", some, MATRIX)).files[0].counts == {}
 
