@@ -18,7 +18,7 @@ CINE = RANDOM.random((3, 5, 9, 8)).astype(np.float32)
 @pytest.mark.parametrize("axes", ["slice frame y x", "frame slice y x", "y x frame slice"])
 @pytest.mark.parametrize("in_file", [False, True])
 def test_frames_of_a_slice_are_one_sample(tmp_path, axes, in_file):
-    names = "slice frame y x".split()
+    names = ["slice", "frame", "y", "x"]
     array = np.ascontiguousarray(CINE.transpose([names.index(name) for name in axes.split()]))
     source = array
     if in_file:

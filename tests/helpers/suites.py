@@ -34,6 +34,8 @@ def check_pattern(pattern: Pattern):
     assert pattern.distance().shape == pattern.unit_shape
     centre = tuple(n // 2 for n in pattern.unit_shape)
     assert pattern.distance()[centre] == 0
+    if pattern.varies:
+        assert (pattern.distance()[(slice(None), *centre[1:])] == 0).all(), "the centre of every frame"
     assert pattern.budget(1) == pattern.units
     assert pattern.budget(pattern.units) == 1
 

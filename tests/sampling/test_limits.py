@@ -16,6 +16,7 @@ from promask.export.files import parse_pattern
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.limits import Limits, LimitSettings
 from promask.sampling.pattern import Pattern
+from promask.types import Geometry
 
 LIMITS = {
     "shutter": Limits(shutter="ellipse"),
@@ -25,6 +26,8 @@ LIMITS = {
     "equal": Limits(equal_per=1),
     "gap and equal": Limits(largest_gap=((0, 3),), equal_per=1),
     "gap within a shutter": Limits(shutter="ellipse", largest_gap=((0, 3),)),
+    "equal along the first": Limits(equal_per=0),
+    "equal for two together": Limits(equal_per=0, equal_group=2),
     "all but the shutter": Limits(partial_fourier=((0, 0.75),), largest_gap=((0, 4),), equal_per=1),
 }
 
@@ -47,10 +50,12 @@ def constraints(pattern, count, exact):
     position = pattern.limits.equal_per
     if position is not None:
         places = [p for p in range(never.shape[position]) if not never.select(position, p).all()]
-        for place in places:
+        together = pattern.limits.equal_group
+        for first in range(0, len(places), together):
             row = torch.zeros(pattern.unit_shape)
-            row.select(position, place)[:] = 1
-            share = count / len(places)
+            for place in places[first : first + together]:
+                row.select(position, place)[:] = 1
+            share = count * together / len(places)
             yield row.flatten().numpy(), share if exact else -np.inf, share
     if pattern.limits.largest_gap:
         ((_, gap),) = pattern.limits.largest_gap
@@ -95,7 +100,7 @@ def test_the_best_mask_is_that_of_brute_force(limits, shape):
 def test_the_best_mask_is_that_of_an_integer_program(limits, seed):
     pattern = Pattern((18, 12), (0, 1), limits=limits)
     values = torch.randn(pattern.unit_shape, generator=seeded(seed), dtype=torch.float64)
-    count, always = 96, pattern.centre(3)
+    count, always = 108, pattern.centre(3)
     found = pattern.largest(values.masked_fill(always, torch.inf), count)
     assert is_feasible(pattern, found, count)
     assert found[always].all()
@@ -177,11 +182,11 @@ def test_limits_go_through_json_and_older_runs_have_none():
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
 def test_random_masks_of_an_exact_size_keep_the_limits(limits):
     pattern = Pattern((12, 8), (0, 1), limits=limits)
-    theta = pattern.project(torch.rand(pattern.unit_shape, generator=seeded()), 40, pattern.centre(2))
-    distribution = MaskDistribution(theta, pattern, 40)
+    theta = pattern.project(torch.rand(pattern.unit_shape, generator=seeded()), 24, pattern.centre(2))
+    distribution = MaskDistribution(theta, pattern, 24)
     masks = distribution.sample_exact(4, seed=0)
     for mask in (distribution.mode(), *masks):
-        assert is_feasible(pattern, mask, 40)
+        assert is_feasible(pattern, mask, 24)
         assert mask[pattern.centre(2)].all()
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) > 1
 
@@ -230,3 +235,78 @@ def test_limits_of_directions_that_are_gone_are_dropped():
     assert LimitSettings(**LimitSettings.as_asked(settings.on(NAMED))).on(NAMED) == settings.on(NAMED)
     with pytest.raises(InputError, match="undersampled"):
         settings.on(lines)
+
+
+FRAMES = Pattern((6, 8, 5), (0, 1), directions=("frame", "ky", "kx"), indexed="frame")
+
+
+def test_frames_have_equal_numbers_unless_told_otherwise():
+    def numbers(**settings):
+        pattern = LimitSettings(**settings).on(FRAMES)
+        values = torch.rand(pattern.unit_shape, generator=seeded(), dtype=torch.float64)
+        values[0] += 1  # the first frame is the best
+        chosen = pattern.largest(values, pattern.budget(4))
+        return pattern.expand(chosen)[:, :, 0].sum(1).tolist()
+
+    assert numbers() == numbers(equal_per="frame") == [2] * 6
+    assert numbers(equal_per="frame=2")[0] == 4, "both frames of the first pair share theirs"
+    assert numbers(equal_per="none")[0] == 8, "one total goes where it is worth most"
+    assert numbers(period=2) == [2] * 6
+    with_period = LimitSettings(period=2).on(FRAMES)
+    assert (with_period.unit_shape, with_period.units, with_period.budget(4)) == ((2, 8), 16, 4)
+    mask = with_period.expand(torch.rand(2, 8, generator=seeded()) < 0.5)
+    assert torch.equal(mask[:2], mask[2:4])
+    assert torch.equal(mask[:2], mask[4:])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"equal_per": "frame=3"}, {"equal_per": "none"}, {"period": 3}, {"partial_fourier": {"ky": 0.75}}],
+)
+def test_limits_of_frames_are_asked_for_again(settings):
+    pattern = LimitSettings(**settings).on(FRAMES)
+    assert LimitSettings(**LimitSettings.as_asked(pattern)).on(FRAMES) == pattern
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"period": 4}, ["period", "divide", "4", "6 frames"]),
+        ({"equal_per": "frame=4"}, ["equal_per", "4", "6 frames"]),
+        ({"equal_per": "frames"}, ["equal_per", "frames"]),
+        ({"shutter": "ellipse"}, ["shutter", "two undersampled directions"]),
+    ],
+)
+def test_what_frames_cannot_hold_is_one_sentence(settings, words):
+    with pytest.raises(InputError) as refused:
+        LimitSettings(**settings).on(FRAMES)
+    assert all(word in str(refused.value) for word in words)
+
+
+def test_frames_share_their_calibration_region_and_must_have_room_for_it():
+    pattern = LimitSettings().on(FRAMES)
+    assert pattern.centre(3)[:, 3:6].all()
+    assert int(pattern.centre(3).sum()) == 18
+    with pytest.raises(InputError, match="3 samples or lines in each frame, but only 2 are acquired"):
+        pattern.block(3, pattern.budget(4))
+
+
+def test_patterns_of_series_by_name():
+    raw = Geometry(axes=("ky", "kx"), readout=1).series("frame", 6)
+    emulated = Geometry(axes=("ky", "kx")).series("frame", 6)
+    shape = (6, 8, 5)
+    for geometry in (raw, emulated):
+        assert Pattern.on(shape, geometry).free == (0, 1), "the lines of each frame, along ky"
+        assert Pattern.on(shape, geometry, "1d").free == (1,), "the same lines in every frame"
+        assert Pattern.on(shape, geometry, "kt", axis=["ky"]).free == (0, 1)
+    assert Pattern.on(shape, emulated, "kt-2d").free == (0, 1, 2)
+    assert Pattern.on(shape, emulated, "2d").free == (1, 2)
+    assert Pattern.on((6, 4, 8, 5), Geometry(axes=("kz", "ky", "kx"), readout=2).series("frame", 6)).free == (
+        0,
+        1,
+        2,
+    )
+    with pytest.raises(InputError, match="frames, which is not encoded"):
+        Pattern.on(shape, emulated, "3d")
+    with pytest.raises(InputError, match="kt is for frames, but the data have none"):
+        Pattern.on((8, 5), Geometry(), "kt")

@@ -16,6 +16,10 @@ ALL = [
     Pattern((1, 1), (0, 1)),
     Pattern((6, 8), (1,), extent=((0, 6), (1, 6))),
     Pattern((6, 8), (0, 1), extent=((2, 6), (0, 5))),
+    Pattern((4, 6, 8), (0, 1), indexed="frame"),
+    Pattern((4, 6, 8), (1,), indexed="frame"),
+    Pattern((4, 6, 8), (0, 1, 2), indexed="contrast"),
+    Pattern((6, 5, 8), (0, 2), indexed="frame", period=3, extent=((0, 6), (0, 5), (1, 7))),
 ]
 
 

@@ -37,7 +37,29 @@ def complex_l1(images: AnyImages, targets: AnyImages) -> Scalar:
     return magnitude(images - targets).mean()
 
 
-LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim}
+MOVING = 0.08
+"""The temporal standard deviation from which pixels count as moving, relative to the largest magnitude."""
+EMPHASIS = 4.0
+"""How much more pixels count that move."""
+
+
+def motion(images: Images, targets: Images) -> Scalar:
+    """Mean squared error of series of frames, in which pixels that move count five times.
+
+    What moves is a small part of the field of view, and the rest would decide alone.
+
+    Args:
+        images: Magnitudes, (batch, frame, *space).
+        targets: The same, fully sampled, scaled so that the largest magnitude of a series is about 1.
+
+    Returns:
+        The mean.
+    """
+    moving = (targets.std(1, keepdim=True, correction=0) / MOVING).square().clamp_max(1)
+    return ((1 + EMPHASIS * moving) * (images - targets).square()).mean()
+
+
+LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim, "motion": motion}
 """Of magnitude images."""
 COMPLEX_LOSSES: Mapping[str, LossFunction] = {"complex-mse": complex_mse, "complex-l1": complex_l1}
 """Of complex images."""

@@ -98,9 +98,10 @@ class Limits:
                 "`shutter` and `equal_per` need two undersampled directions, but there is one: of a volume, "
                 "set `volumes`."
             )
-        if self.equal_group != 1 and (equal or self.equal_group < 1 or shape[0] % self.equal_group):
+        grouped = shape[self.equal_per or 0]
+        if self.equal_group != 1 and (self.equal_per is None or grouped % max(self.equal_group, 1)):
             raise InputError(
-                f"`equal_per` frame={self.equal_group} needs a number that divides the {shape[0]} frames."
+                f"`equal_per` frame={self.equal_group} needs a number that divides the {grouped} frames."
             )
         for position, share in self.partial_fourier:
             if not 0.5 < share <= 1:
