@@ -181,12 +181,12 @@ def test_limits_go_through_json_and_older_runs_have_none():
 
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
 def test_random_masks_of_an_exact_size_keep_the_limits(limits):
-    pattern = Pattern((12, 8), (0, 1), limits=limits)
-    theta = pattern.project(torch.rand(pattern.unit_shape, generator=seeded()), 24, pattern.centre(2))
-    distribution = MaskDistribution(theta, pattern, 24)
+    pattern, count = Pattern((12, 8), (0, 1), limits=limits), 36 if limits.equal_per == 0 else 40
+    theta = pattern.project(torch.rand(pattern.unit_shape, generator=seeded()), count, pattern.centre(2))
+    distribution = MaskDistribution(theta, pattern, count)
     masks = distribution.sample_exact(4, seed=0)
     for mask in (distribution.mode(), *masks):
-        assert is_feasible(pattern, mask, 24)
+        assert is_feasible(pattern, mask, count)
         assert mask[pattern.centre(2)].all()
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) > 1
 
