@@ -106,7 +106,7 @@ class KtSense(SpectralReconstruction):
         return encoding.frames(least_squares(kspace, mask, solver))
 
 
-def temporal_power(series: Iterable[AnyImages]) -> Float[Tensor, "frame *space"]:
+def temporal_power(series: Iterable[AnyImages]) -> Float[Tensor, "frequency *pixels"]:
     """Measure the power of each temporal frequency at each pixel, averaged over series and neighbouring pixels.
 
     Args:

@@ -1,0 +1,187 @@
+"""The learner of swaps: its scores against what really happens, its race, its tests and its guard."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import promask
+from helpers import seeded
+from promask.data.reading import Reading
+from promask.data.sources import load
+from promask.learners import Swap, make_learner, usual_learner
+from promask.learners.swap import RACE, _cut_at, swap_best
+from promask.learners.unit_scores import UnitScores
+from promask.learning.config import Config
+from promask.learning.loop import optimise
+from promask.losses.image import ImageLoss
+from promask.operators.fourier import fft_order
+from promask.problem.batches import MicroBatch, SpectraSet
+from promask.problem.problem import Problem, Start, mean_loss
+from promask.recon import make_reconstruction
+from promask.recon.kt_sense import KtSense
+from promask.sampling.limits import LimitSettings
+from promask.sampling.pattern import Pattern
+
+FRAMES, HEIGHT, WIDTH = 6, 16, 8
+
+
+def beating(series=6, seed=0):
+    """Discs whose size changes over time, in front of a still background."""
+    random = np.random.default_rng(seed)
+    y, x = np.meshgrid(np.linspace(-1, 1, HEIGHT), np.linspace(-1, 1, WIDTH), indexing="ij")
+    result = np.zeros((series, FRAMES, HEIGHT, WIDTH), np.float32)
+    for number, frame in itertools.product(range(series), range(FRAMES)):
+        shift = random.uniform(-0.1, 0.1) if frame == 0 else shift
+        radius = 0.45 + 0.15 * np.cos(2 * np.pi * frame / FRAMES)
+        disc = 1 / (1 + np.exp(12 * (np.hypot(y - shift, x) - radius)))
+        result[number, frame] = 0.2 + 0.6 * disc + 0.1 * np.cos(3 * y + number)
+    return result
+
+
+def problem_of(recon="kt-sense", acceleration=4, coils=2, series=6):
+    data = load(beating(series), Reading(axes="slice frame y x", coils=coils, noise=0.005))
+    pattern = LimitSettings().on(Pattern.on(data.shape[1:], data.geometry))
+    made = make_reconstruction(recon)
+    samples = SpectraSet.for_loss(data, torch.device("cpu"), ImageLoss("mse"), made, along=2)
+    plane = pattern.plane(2)
+    start = Start(lambda generator: torch.rand(plane.unit_shape, generator=generator))
+    return Problem(samples, plane, plane.budget(acceleration), ImageLoss("mse"), start)
+
+
+def test_it_is_the_usual_one_for_frames():
+    assert usual_learner(network=False, iterative=True, temporal=True) == "swap"
+    config = Config.preset("default", acceleration=4, recon="kt-sense")
+    learner = make_learner(config.learner, config)
+    assert isinstance(learner, Swap)
+    assert (learner.steps, learner.batch_size) == (60, 160)
+
+
+def scores_of(problem, members, repeats):
+    """Scores on all columns, several times: probes are random."""
+    noise = torch.Generator().manual_seed(0)
+    scores = UnitScores(problem, members, noise)
+    for _ in range(repeats):
+        for piece in problem.images.pieces(torch.arange(len(problem.images))):
+            count = len(piece.targets)
+            scores.observe(MicroBatch(count, slice(0, count), piece))
+    remembered = torch.zeros(2, *members.shape)
+    add, remove, _ = scores.gather(remembered)
+    return add, remove
+
+
+@pytest.mark.parametrize("recon", ["kt-sense", "kt-cs"])
+def test_scores_tell_what_happens_if_a_unit_is_added(recon):
+    """Rank correlation with the true changes of the mean loss; of a linear reconstruction also for removals."""
+    problem = problem_of(recon)
+    units = torch.rand(problem.pattern.unit_shape, generator=seeded(3)) < 0.4
+    add, remove = scores_of(problem, fft_order(units, 1), repeats=2)
+
+    def loss(mask):
+        return mean_loss(mask, problem.images, problem.pattern, problem.loss, 10**6)
+
+    before = loss(units)
+    true, predicted = {True: [], False: []}, {True: [], False: []}
+    for place in itertools.product(*map(range, units.shape)):
+        changed = units.clone()
+        changed[place] = ~changed[place]
+        member = bool(units[place])
+        true[member].append(loss(changed) - before)
+        line = (place[0], (place[1] - HEIGHT // 2) % HEIGHT)
+        predicted[member].append(float((remove if member else add)[line]))
+    ranks = {
+        member: np.corrcoef(*(np.argsort(np.argsort(values[member])) for values in (true, predicted)))[0, 1]
+        for member in (True, False)
+    }
+    assert ranks[False] > (0.8 if recon == "kt-sense" else 0.5)
+    if recon == "kt-sense":
+        assert ranks[True] > 0.8
+        assert np.isclose(np.sum(predicted[False]), np.sum(true[False]), rtol=0.4), "and how much"
+
+
+def test_swaps_are_the_best_of_brute_force():
+    random = torch.Generator().manual_seed(1)
+    members = torch.rand(3, 7, generator=random) < 0.4
+    add = torch.where(members, torch.inf, torch.randn(3, 7, generator=random))
+    remove = torch.where(members, torch.randn(3, 7, generator=random), torch.inf)
+    group = torch.arange(3)[:, None].expand(3, 7)
+    swapped = swap_best(members, add, remove, group, count=1)
+    sums = {
+        (row, out, into): float(remove[row, out] + add[row, into])
+        for row in range(3)
+        for out in members[row].nonzero().flatten().tolist()
+        for into in (~members[row]).nonzero().flatten().tolist()
+    }
+    row, out, into = min(sums, key=sums.__getitem__)
+    wanted = members.clone()
+    wanted[row, out], wanted[row, into] = False, True
+    assert torch.equal(swapped, wanted)
+    assert torch.equal(swap_best(members, add, remove, group, 5, most=-100.0), members), "none is good enough"
+    several = swap_best(members, add, remove, group, count=9, most=100.0)
+    assert torch.equal(several.sum(1), members.sum(1)), "within frames"
+
+
+def test_pieces_are_cut_where_the_test_begins():
+    problem = problem_of()
+    pieces = [
+        MicroBatch(3, slice(0, 3), next(problem.images.pieces(torch.arange(3)))),
+        MicroBatch(4, slice(0, 0), None),
+    ]
+    cut = list(_cut_at(iter(pieces), 2))
+    assert [piece.count for piece in cut] == [2, 1, 4]
+    assert [0 if piece.batch is None else len(piece.batch.targets) for piece in cut] == [2, 1, 0]
+    assert torch.equal(cut[1].batch.spectra[0], pieces[0].batch.spectra[2])
+    assert [piece.count for piece in _cut_at(iter(pieces), 5, beyond=False)] == [3, 2]
+
+
+def test_a_run_is_better_than_its_start_and_keeps_the_numbers():
+    problem = problem_of()
+    learner = Swap(steps=14, batch_size=48)
+    states = []
+
+    class Watch:
+        def start(self, member, state):
+            pass
+
+        def after_step(self, member, state, loss):
+            states.append((state.theta.clone(), state.start.clone(), len(state.left)))
+
+    state = optimise(problem, learner, hooks=[Watch()])
+    racing = [left for *_, left in states[: len(RACE)]]
+    assert racing[0] > racing[1] == RACE[1][1] > racing[2] == 1
+    assert (state.theta.sum(1) == HEIGHT // 4).all()
+    losses = [problem.mean_loss(units > 0, 10**6) for units in (state.theta, state.start)]
+    assert losses[0] < losses[1]
+    again = optimise(problem, learner)
+    assert torch.equal(again.theta, state.theta), "the same bits"
+
+
+def test_patients_who_were_held_back_decide(monkeypatch):
+    problem = problem_of()
+    bad = problem_of(series=2).images
+    monkeypatch.setattr("promask.learners.swap.mean_loss", lambda units, *_: float(units.float().std()))
+    problem = Problem(**{**vars(problem), "validation": bad})
+    state = optimise(problem, Swap(steps=8, batch_size=48))
+    spread = [float((units > 0).float().std()) for units in (state.theta, state.start)]
+    assert spread[0] <= spread[1]
+
+
+def test_a_start_of_ones_own_does_not_race():
+    problem = problem_of()
+    mask = torch.zeros(FRAMES, HEIGHT)
+    mask[:, 6:10] = 1
+    given = Start(lambda generator: fft_order(mask, 1), given=True)
+    state = optimise(Problem(**{**vars(problem), "start": given}), Swap(steps=1, batch_size=32))
+    assert torch.equal(state.start, fft_order(mask, 1))
+
+
+def test_a_prior_comes_from_the_images_and_stays_with_the_run(tmp_path):
+    settings = {"axes": "slice frame y x", "coils": 2, "noise": 0.005, "steps": 4, "batch_size": 24}
+    run = promask.learn(beating(), 4, recon="kt-sense", **settings)
+    assert isinstance(run.recon, KtSense)
+    assert run.prior.shape == (FRAMES, HEIGHT, WIDTH)
+    again = promask.Run.load(run.save(tmp_path / "run"))
+    assert torch.equal(again.reconstruction().prior, run.prior)
+    assert run.mask.shape == (FRAMES, HEIGHT, WIDTH)
+    assert (run.mask[:, :, 0].sum(1) == HEIGHT // 4).all()
