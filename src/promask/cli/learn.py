@@ -14,8 +14,9 @@ from promask.cli.show import show_run
 from promask.cli.terminal import InterruptedCommand, is_main_process
 
 LOSS_HELP = (
-    "The loss to minimise: mse, l1, ssim, complex-mse, complex-l1, segmentation, or a weighted sum, "
-    "'0.5*segmentation + 0.5*mse', of losses relative to those of the energy mask."
+    "The loss to minimise: mse, l1, ssim, motion (mse in which moving pixels count five times), complex-mse, "
+    "complex-l1, segmentation, or a weighted sum, '0.5*segmentation + 0.5*mse', of losses relative to those of the "
+    "energy mask."
 )
 INIT_HELP = "Initial probabilities: energy, by the energy of the data; uniform; or those of a .npy file or a run."
 
@@ -43,7 +44,9 @@ def learn(
         str | None,
         option("TASK", "Purpose: reconstruction or segmentation.", "segmentation with a network", TASKS),
     ] = None,
-    loss: Annotated[str | None, option("LOSS", LOSS_HELP, "mse; segmentation with a network", LOSSES)] = None,
+    loss: Annotated[
+        str | None, option("LOSS", LOSS_HELP, "mse; segmentation with a network; motion with kt-...", LOSSES)
+    ] = None,
     network: Annotated[Path | None, option("FILE", "The segmentation network: see promask segment train.")] = None,
     finetune: Annotated[bool, flag("--finetune", "Train the network further while the mask is learned.")] = False,
     network_rate: Annotated[float | None, option("RATE", "Learning rate of --finetune.", "1e-4")] = None,

@@ -18,7 +18,7 @@ from promask.data.file_set import OnFile
 from promask.errors import InputError
 from promask.learners import Learner, describe, make_learner
 from promask.learning.checkpoint import Checkpointer, Clock, Identity
-from promask.learning.config import Config, Settings, in_present_names, refuse_unknown
+from promask.learning.config import MOTION, RECONSTRUCTION, Config, Settings, in_present_names, refuse_unknown
 from promask.learning.ensemble import Ensemble, OnCluster, optimise_members
 from promask.learning.hooks import OnStep, ReportProgress, TrajectoryRecorder
 from promask.learning.loop import Hook
@@ -41,7 +41,7 @@ from promask.problem.objective import Finetuning
 from promask.problem.parallel import ALONE, Group, own_device
 from promask.problem.problem import Problem, mean_loss
 from promask.recon import is_built_in, make_reconstruction, settings_of
-from promask.recon.base import Fittable, Reconstruction
+from promask.recon.base import Fittable, Reconstruction, is_temporal
 from promask.recon.network import Network
 from promask.types import LossFunction
 
@@ -78,14 +78,16 @@ def learn(
         acceleration: The acceleration factor, at least 1; or all settings, as `Config.preset("default",
             acceleration=8)` makes them.
         preset: `default`, or `paper` for section 4 of the paper.
-        learner: `best-response`, `exchange`, `gumbel-adam` (the paper's), `shape-race`, or an object of your own;
-            by default the one that suits the loss and the reconstruction.
-        loss: `mse`, `l1`, `ssim`, `complex-mse`, `complex-l1`, `segmentation`, a weighted sum such as
+        learner: `best-response`, `exchange`, `gumbel-adam` (the paper's), `shape-race`, `swap`, or an object of
+            your own; by default the one that suits the loss and the reconstruction.
+        loss: `mse`, `l1`, `ssim`, `motion`, `complex-mse`, `complex-l1`, `segmentation`, a weighted sum such as
             `0.5*segmentation + 0.5*mse`, or a function of magnitude images and targets, (batch, channel, *space)
-            both, that returns their mean loss. By default `mse`, or `segmentation` with a network.
+            both, that returns their mean loss. By default `mse`, `segmentation` with a network, or `motion` where
+            frames are reconstructed together.
         network: The network that segments: a file, a module with classes, or `promask.losses.Segmentation`.
         task: `reconstruction`, `segmentation`, or an object of `promask.losses` instead of `loss` and `network`.
-        recon: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`, or an object of
+        recon: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`; for series of frames
+            `temporal-average`, `view-sharing`, `kt-sense`, `kt-cs`, `kt-tv`, `l+s`; or an object of
             `promask.recon` or of your own.
         init: `energy`, `uniform`, or probabilities to start from, centred: an array, a .npy file or a run folder.
         on_step: Called after every step with a `Progress`, whose probabilities are centred.
@@ -196,8 +198,9 @@ def _setup(
     learner, recon = learner or settings.pop("learner", None), recon or "zero-filled"
     if acceleration is not None:
         settings["acceleration"] = acceleration
-    if not isinstance(recon, str):
-        make_reconstruction(recon)  # or refuse it
+    made = make_reconstruction(recon)  # or refuse it
+    if loss is None and network is None and task in (None, RECONSTRUCTION) and is_temporal(made):
+        loss = MOTION
     objective = _loss(loss, network, task, own_device(settings.get("device", "cpu")))
     if isinstance(task, str):
         settings["task"] = task

@@ -38,6 +38,8 @@ LIMITS = tuple(field.name for field in dataclasses.fields(LimitSettings))
 """The settings that limit a pattern."""
 BY_DIRECTION = ("partial_fourier", "largest_gap")
 """Those of them that have a number for each direction."""
+MOTION = "motion"
+"""The loss where frames are reconstructed together, if none is chosen."""
 RECONSTRUCTION, SEGMENTATION = TASKS = ("reconstruction", "segmentation")
 
 
@@ -148,7 +150,7 @@ class Config(Reading):
     task: str = RECONSTRUCTION
     """What the images are for: to be looked at, or a segmentation by a network."""
     loss: str = "mse"
-    """What is minimised: `mse`, `l1`, `ssim`, `complex-mse`, `complex-l1`, `segmentation`, or a weighted sum."""
+    """What is minimised: `mse`, `l1`, `ssim`, `motion`, `complex-mse`, `complex-l1`, `segmentation`, or a weighted sum."""
     network: str | None = None
     """The file of the network that segments."""
     finetune: bool = False
@@ -240,6 +242,8 @@ class Config(Reading):
         temporal = make is not None and is_temporal(make())
         if iterative is None:
             iterative = make is None or make().iterative
+        if temporal and not for_network:
+            usual["loss"] = MOTION
         settings = in_present_names(settings)
         usual.setdefault("learner", usual_learner(for_network, iterative, temporal))
         learner = settings.get("learner", usual["learner"])

@@ -105,6 +105,11 @@ class WeightedSum:
         """Whether one of them does."""
         return any(needs_phase(term.loss) for term in self.terms)
 
+    @property
+    def pointwise(self) -> bool:
+        """Whether all of them are means over pixels."""
+        return all(getattr(term.loss, "pointwise", False) for term in self.terms)
+
     def label(self, sample: Sample) -> Label:
         """The label for the one loss that needs it."""
         return next(term.loss for term in self.terms if term.loss.needs_labels).label(sample)

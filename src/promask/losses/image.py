@@ -63,6 +63,8 @@ LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim, "motio
 """Of magnitude images."""
 COMPLEX_LOSSES: Mapping[str, LossFunction] = {"complex-mse": complex_mse, "complex-l1": complex_l1}
 """Of complex images."""
+POINTWISE = ("mse", "l1", "motion", *COMPLEX_LOSSES)
+"""Means over pixels."""
 
 
 class ImageLoss:
@@ -90,6 +92,8 @@ class ImageLoss:
         else:
             self.name, self.loss = getattr(loss, "__name__", type(loss).__name__), loss
         self.needs_phase = phase or loss in COMPLEX_LOSSES
+        self.pointwise = loss in POINTWISE
+        """Whether it is a mean over pixels, so that columns of series may be taken by themselves."""
 
     def label(self, sample: Sample) -> Label:
         """No label is needed."""
@@ -100,6 +104,8 @@ class ImageLoss:
         made, targets = images, batch.targets
         if batch.geometry.indexes:  # frames count as channels do
             made, targets = made.flatten(1, 2), targets.flatten(1, 2)
+        elif self.loss is motion:
+            raise InputError("The loss motion is for series of frames, but the data have none: choose mse.")
         if self.needs_phase:
             return check_scalar(self.loss(made, targets), self.name)
         return check_scalar(self.loss(magnitude(made), targets.abs()), self.name)

@@ -252,9 +252,11 @@ class SpectraSet:
     def _transformed(self, found: Collated, labels: torch.Tensor | None) -> Batch:
         images, clean, maps, cut = move(found, self.device)
         geometry = self.data.geometry
-        if cut is not None and geometry.indexes:  # series count alike, whatever their scale is
-            scales = cut.scales.reshape(-1, *[1] * (images.ndim - 1))
-            images, clean, cut = images / scales, clean / scales, replace(cut, scales=torch.ones_like(cut.scales))
+        if geometry.indexes:  # series count alike, whatever their scale is
+            scales = torch.linalg.vector_norm(clean, dim=1).flatten(1).amax(1) if cut is None else cut.scales
+            cut = None if cut is None else replace(cut, scales=torch.ones_like(scales))
+            scales = scales.reshape(-1, *[1] * (images.ndim - 1))
+            images, clean = images / scales, clean / scales
         reference = geometry.crop(self.recon.reference(clean, maps))
         return Batch(
             spectrum(images, space_axes(images.ndim - 2 - geometry.indexes)),

@@ -155,12 +155,17 @@ def slicing_axis(pattern: Pattern, recon: Reconstruction, loss: Loss) -> int | N
     Args:
         pattern: The pattern on all axes of k-space.
         recon: The reconstruction; one that says `slicewise` can do with slices of volumes.
-        loss: What images are judged by; a network that segments volumes needs them whole.
+        loss: What images are judged by; a network that segments volumes needs them whole, and a loss that is no
+            mean over pixels needs whole frames.
 
     Returns:
         An axis of space that is not undersampled; None where samples stay as they are.
     """
-    return pattern.slicing_axis if getattr(recon, "slicewise", False) and not loss.needs_labels else None
+    if not getattr(recon, "slicewise", False) or loss.needs_labels:
+        return None
+    if pattern.indexed and not getattr(loss, "pointwise", False):
+        return None
+    return pattern.slicing_axis
 
 
 def starting_probabilities(init: Any, samples: SpectraSet, pattern: Pattern) -> Start:
