@@ -150,7 +150,8 @@ class Config(Reading):
     task: str = RECONSTRUCTION
     """What the images are for: to be looked at, or a segmentation by a network."""
     loss: str = "mse"
-    """What is minimised: `mse`, `l1`, `ssim`, `motion`, `complex-mse`, `complex-l1`, `segmentation`, or a weighted sum."""
+    """What is minimised: `mse`, `l1`, `ssim`, `motion`, `complex-mse`, `complex-l1`, `segmentation`, or a weighted
+    sum."""
     network: str | None = None
     """The file of the network that segments."""
     finetune: bool = False
