@@ -20,7 +20,7 @@ from torch import Tensor
 from promask.learners.base import Description, State
 from promask.learners.unit_scores import UnitScores
 from promask.operators.fourier import fft_order
-from promask.problem.batches import MicroBatch
+from promask.problem.batches import ENERGY_SAMPLES, MicroBatch
 from promask.problem.problem import Problem, mean_loss
 from promask.recon.base import reconstruct_batch
 from promask.sampling import kt
@@ -47,6 +47,8 @@ VALIDATED = 512
 """The most images that decide in the end."""
 
 
+ALIKE = 0.4
+"""The share of the columns of a batch that are drawn at random; the others are drawn where something moves."""
 WHOLE = 32
 """A whole series, where columns cannot be taken by themselves, counts as so many images of a step."""
 
@@ -66,6 +68,8 @@ class SwapState(State):
     """How many are tried at a time."""
     starts: Sequence[UnitMask] = ()
     """What races, once it was made; not kept in checkpoints."""
+    chances: Tensor | None = None
+    """Of the positions along the readout, to be drawn; None: all images are alike."""
 
     def memory(self) -> Mapping[str, Any]:
         """All of it."""
@@ -106,13 +110,15 @@ class Swap:
             left=torch.arange(0),
             start=torch.zeros_like(theta),
             scores=torch.zeros(2, *theta.shape, dtype=theta.dtype, device=theta.device),
+            chances=position_chances(problem),
         )
 
     def batches(
         self, problem: Problem, state: SwapState, member: int
     ) -> Generator[Iterator[MicroBatch], None, None]:
-        """Random batches without replacement."""
-        return problem.images.batches(self._size(problem), 1, problem.random("batches", member), state.step)
+        """Random batches; of series, more columns in which something moves."""
+        order = problem.random("batches", member)
+        return problem.images.batches(self._size(problem), 1, order, state.step, state.chances)
 
     def step(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> tuple[SwapState, float]:
         """A round of the race, or swaps and their test."""
@@ -145,7 +151,8 @@ class Swap:
         count = math.ceil(share * self._size(problem))
         for piece in _cut_at(batch, count, beyond=False):
             if piece.batch is not None:
-                losses += torch.stack([_losses(problem, units, piece.batch).sum() for units in racing])
+                weights = _weights(state.chances, piece.batch)
+                losses += torch.stack([weights @ _losses(problem, units, piece.batch) for units in racing])
         problem.group.sum(losses)
         order = losses.argsort(stable=True)[: keep if state.step + 1 < self.steps else 1]
         state.left, state.theta = state.left[order], racing[int(order[0])].to(state.theta)
@@ -162,11 +169,14 @@ class Swap:
         seen = 0
         for piece in _cut_at(batch, scoring):
             if seen < scoring:
-                scores.observe(piece)
+                scores.observe(piece, None if piece.batch is None else _weights(state.chances, piece.batch))
             else:
                 proposed = self._propose(problem, state, scores) if proposed is None else proposed
                 if piece.batch is not None:
-                    before, after = (_losses(problem, units, piece.batch) for units in (members, proposed))
+                    weights = _weights(state.chances, piece.batch)
+                    before, after = (
+                        weights * _losses(problem, units, piece.batch) for units in (members, proposed)
+                    )
                     change = after - before
                     totals += torch.stack([before.sum(), change.sum(), change.square().sum()])
             seen += piece.count
@@ -268,6 +278,37 @@ def _cut_at(pieces: Iterator[MicroBatch], place: int, beyond: bool = True) -> It
             moved = slice(rows.start - first, rows.stop - first) if here else slice(0, 0)
             yield MicroBatch(last - first, moved, part)
         seen += piece.count
+
+
+def position_chances(problem: Problem) -> Float[Tensor, " position"] | None:
+    """How often each position along the readout is drawn: more where more changes over time.
+
+    Args:
+        problem: What is asked.
+
+    Returns:
+        Chances that sum to 1; None where samples are no columns of series.
+    """
+    images = problem.images
+    if images.along is None or not problem.pattern.indexed:
+        return None
+    count = len(images) // len(images.source)
+    total = torch.zeros(2, count, dtype=torch.float64)
+    for piece in images.shared_pieces(images.some(ENERGY_SAMPLES)):
+        assert piece.indices is not None
+        changes = piece.targets.abs().var(2, correction=0).flatten(1).mean(1).double().cpu()
+        total.index_add_(1, piece.indices % count, torch.stack([changes, torch.ones_like(changes)]))
+    images.group.sum(total)
+    profile = total[0] / total[1].clamp_min(1)
+    profile = profile / profile.sum() if profile.sum() > 0 else torch.full_like(profile, 1 / count)
+    return ALIKE / count + (1 - ALIKE) * profile
+
+
+def _weights(chances: Tensor | None, batch: Batch) -> Float[Tensor, " batch"]:
+    """By which the losses of images are multiplied, so that their mean is that over all images."""
+    if chances is None or batch.indices is None:
+        return torch.ones(len(batch.spectra), dtype=torch.float64)
+    return 1 / (len(chances) * chances[batch.indices % len(chances)])
 
 
 @torch.no_grad()

@@ -90,8 +90,13 @@ class UnitScores:
         """The mean loss of the images."""
         return float(self.losses[0] / self.losses[1].clamp_min(1))
 
-    def observe(self, piece: MicroBatch) -> None:
-        """Add the images of a piece; those of other processes are skipped, with their random numbers."""
+    def observe(self, piece: MicroBatch, weights: Float[Tensor, " batch"] | None = None) -> None:
+        """Add the images of a piece; those of other processes are skipped, with their random numbers.
+
+        Args:
+            piece: The images.
+            weights: How much the loss of each of them counts; None: all alike.
+        """
         units = self.members.expand(piece.count, *self.members.shape)
         if not self.linear:
             chance = torch.rand(units.shape, generator=self.noise, device=units.device)
@@ -101,9 +106,10 @@ class UnitScores:
         self.pieces += 1
         if piece.batch is not None:
             masks = units[piece.rows].to(self.problem.images.like)
-            self._observe(masks, piece.batch, white[:, piece.rows])
+            weights = torch.ones(len(masks)) if weights is None else weights
+            self._observe(masks, piece.batch, white[:, piece.rows], weights.to(masks))
 
-    def _observe(self, units: Tensor, batch: Batch, white: Tensor) -> None:
+    def _observe(self, units: Tensor, batch: Batch, white: Tensor, weights: Tensor) -> None:
         problem = self.problem
         mask = problem.pattern.expand(units).unsqueeze(1)
         with torch.no_grad():
@@ -121,9 +127,10 @@ class UnitScores:
             residual = kspace - model.encoding(made)
             looked_at = torch.ones_like(mask) if self.linear else (mask == 0).to(mask)
             looked_at = looked_at.expand(len(made), 1, *self.counted.shape[1:])
-            self.slopes += ((model.encoding(model.solve(slope)).conj() * residual).real * looked_at).sum(0)
-            self.energies += curvature * (residual.abs().square() * looked_at).sum(0)
             self.counted += looked_at.sum(0)
+            weighted = looked_at * weights.reshape(-1, *[1] * (looked_at.ndim - 1))
+            self.slopes += ((model.encoding(model.solve(slope)).conj() * residual).real * weighted).sum(0)
+            self.energies += curvature * (residual.abs().square() * weighted).sum(0)
             if self.pieces % PROBED == 1:
                 probes = model.probe(white[0], white[1, :, :channels]), white[2, :, :channels]
                 for total, probe in zip((self.leverages, self.lengths), probes, strict=True):

@@ -193,12 +193,23 @@ class SpectraSet:
         count = min(most, len(self))
         return torch.arange(count) * len(self) // count
 
-    def batches(self, size: int, repeats: int, generator: torch.Generator, skipped: int = 0) -> BatchStream:
+    def batches(
+        self,
+        size: int,
+        repeats: int,
+        generator: torch.Generator,
+        skipped: int = 0,
+        chances: torch.Tensor | None = None,
+    ) -> BatchStream:
         """For ever: the pieces of a random batch, in which each sample comes `repeats` times.
 
-        The first ones can be skipped: what follows is the same.
+        The first ones can be skipped: what follows is the same. Slices of volumes may come with other `chances`,
+        one for each position.
         """
-        orders = islice(index_batches(len(self), size, generator), skipped, None)
+        drawn = index_batches(len(self), size, generator)
+        if chances is not None:
+            drawn = draw_positions(len(self) // len(chances), size, chances, generator)
+        orders = islice(drawn, skipped, None)
         mine = self.group.share(size * repeats)
         plan = [
             (len(piece), _overlap(piece, mine))
@@ -306,6 +317,15 @@ def index_batches(count: int, batch_size: int, generator: torch.Generator) -> It
         shuffles = [torch.randperm(count, generator=generator) for _ in range(math.ceil(batch_size / count))]
         order = torch.cat(shuffles)
         yield from order.split(batch_size)[: len(order) // batch_size]
+
+
+def draw_positions(
+    volumes: int, batch_size: int, chances: torch.Tensor, generator: torch.Generator
+) -> Iterator[torch.Tensor]:
+    """Random batches of slices for ever: volumes in turn, and positions in them at random with these chances."""
+    for order in index_batches(volumes, batch_size, generator):
+        positions = torch.multinomial(chances, batch_size, replacement=True, generator=generator)
+        yield order * len(chances) + positions
 
 
 def _slices(count: int, length: int) -> list[slice]:
