@@ -280,8 +280,10 @@ class Pattern:
             position: Its place among the undersampled ones.
 
         Returns:
-            Such as `ky`, or `axis 0` if it is not known.
+            Such as `ky`, or `axis 0` if it is not known; `frame` for the axis of frames.
         """
+        if self.varies and position == 0:
+            return self.indexed
         axis = self.free[position]
         return self.directions[axis] if self.directions else f"axis {axis}"
 
