@@ -20,7 +20,7 @@ OnCell = Callable[[int, int, str], None]
 BASELINES_HELP = (
     f"Regular: {', '.join(options.REGULAR)}; random: {', '.join(options.RANDOM)}; "
     f"from the data: {', '.join(options.FROM_DATA)}; "
-    f"as published: {', '.join(options.AS_PUBLISHED)}."
+    f"as published: {', '.join(options.AS_PUBLISHED)}; of frames: {', '.join(options.OF_FRAMES)}."
 )
 
 

@@ -40,7 +40,8 @@ REGULAR = ("equispaced", "regular", "caipi", "partial-fourier", "centre", "radia
 RANDOM = ("random", "gaussian", "variable-density", "poisson", "poisson-tuned", "bart-poisson")
 FROM_DATA = ("energy", "igs", "greedy", "loupe")
 AS_PUBLISHED = ("equispaced-paper", "gaussian-paper", "igs-paper")
-BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED)
+OF_FRAMES = ("kt-lattice", "kt-golden", "static-variable-density", "static-energy")
+BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED, *OF_FRAMES)
 
 Completer = Callable[[str], list[str]]
 """From the beginning of a word to the values that it may become; with none, the shell completes files."""
@@ -206,7 +207,7 @@ EqualPer = Annotated[
     str | None,
     option(
         "kz|frame|frame=N|none",
-        "The same number of samples for every kz (or ky), for every frame, or for every N frames; none: one total.",
+        "The same number of samples for every kz (or ky), every frame, or every N frames; none: one total.",
         "frame with kt, otherwise none",
     ),
 ]
