@@ -133,7 +133,7 @@ def spread_columns(series: int, width: int, most: int) -> list[int]:
     Places are golden steps: any of the columns at equal distances are spread over the width, too.
 
     >>> spread_columns(series=2, width=10, most=6)
-    [0, 2, 6, 14, 18, 10]
+    [0, 6, 2, 18, 14, 10]
     >>> spread_columns(series=2, width=3, most=6)
     [0, 1, 2, 3, 4, 5]
 

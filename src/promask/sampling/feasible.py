@@ -77,11 +77,8 @@ def largest(pattern: "Pattern", values: Units, count: int) -> UnitMask:
     if not pattern.limits.largest_gap:
         chosen = torch.zeros(values.numel(), dtype=torch.bool)
         nearest_first, last = _groups_in_order(pattern)
-        order = (
-            values.flatten()[nearest_first]
-            .masked_fill(last, -torch.inf)
-            .argsort(dim=1, descending=True, stable=True)
-        )
+        values = values.flatten()[nearest_first].masked_fill(last, -torch.inf)
+        order = values.argsort(dim=1, descending=True, stable=True)
         chosen[nearest_first.gather(1, order[:, : count // len(order)])] = True
         return chosen.reshape(pattern.unit_shape)
     order = pattern.by_value(values)
