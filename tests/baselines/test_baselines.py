@@ -1,20 +1,63 @@
+from dataclasses import replace
 from importlib import import_module
 
+import numpy as np
 import pytest
 import torch
 from suites import check_baseline
 
-from helpers import assert_global_random_state_is_untouched, smooth_images
-from promask.baselines import BASELINES, baseline_mask
+from helpers import assert_global_random_state_is_untouched, seeded, smooth_images
+from promask.baselines import BASELINES, OWN, baseline_mask, tuned
+from promask.baselines.problem import BaselineProblem
+from promask.baselines.searched import MaskLoss, spread_columns
+from promask.data import Reading, load
 from promask.data.arrays import from_images
 from promask.errors import InputError
-from promask.operators.fourier import to_kspace
+from promask.operators.fourier import to_image, to_kspace
+from promask.recon import make_reconstruction
+from promask.sampling import kt
+from promask.sampling.limits import Limits
 from promask.sampling.pattern import Pattern
 
 DATA = from_images(smooth_images(4, channels=2, size=(32, 40), dtype=torch.complex64))
 POINTS, LINES, ROWS = Pattern((32, 40), (0, 1)), Pattern((32, 40), (1,)), Pattern((32, 40), (0,))
 PADDED = Pattern((32, 40), (1,), extent=((0, 32), (3, 38)))
 AVAILABLE = [name for name, baseline in BASELINES.items() if not baseline.missing]
+
+
+def moving(series, frames, size):
+    """Series of images in which a little changes from frame to frame."""
+    still, other = smooth_images(series, size=size), smooth_images(series * frames, size=size, seed=1)
+    images = still + 0.1 * other.reshape(series, frames, *size)
+    return load(images.abs().float(), Reading(axes="slice frame y x"))
+
+
+SERIES = moving(3, 6, (24, 16))
+FRAMES = {
+    "lines": Pattern((6, 24, 16), (0, 1), indexed="frame", limits=Limits(equal_per=0)),
+    "samples": Pattern((6, 24, 16), (0, 1, 2), indexed="frame", limits=Limits(equal_per=0)),
+    "one total": Pattern((6, 24, 16), (0, 1), indexed="frame"),
+    "groups": Pattern((6, 24, 16), (0, 1), indexed="frame", limits=Limits(equal_per=0, equal_group=3)),
+    "periodic": Pattern((6, 24, 16), (0, 1), indexed="frame", period=2, limits=Limits(equal_per=0)),
+    "padded": Pattern(
+        (6, 24, 16), (0, 1), ((0, 6), (3, 22), (0, 16)), indexed="frame", limits=Limits(equal_per=0)
+    ),
+    "partial": Pattern(
+        (6, 24, 16), (0, 2), indexed="frame", limits=Limits(equal_per=0, partial_fourier=((1, 0.75),))
+    ),
+    "within an ellipse": Pattern(
+        (6, 24, 16), (0, 1, 2), indexed="frame", limits=Limits(equal_per=0, shutter="ellipse")
+    ),
+    "shared lines": Pattern((6, 24, 16), (1,), indexed="frame"),
+    "shared samples": Pattern((6, 24, 16), (1, 2), indexed="frame"),
+}
+
+
+def usual(name):
+    """A pattern that the baseline can have, and data for it."""
+    if BASELINES[name].frames == OWN:
+        return FRAMES["lines"], SERIES
+    return (POINTS if 2 in BASELINES[name].free else LINES), DATA
 
 
 @pytest.fixture(autouse=True)
@@ -27,31 +70,145 @@ def few_steps(monkeypatch):
 @pytest.mark.parametrize("pattern", [POINTS, LINES, ROWS, PADDED], ids=["2d", "1d", "1d rows", "padded"])
 @pytest.mark.parametrize("name", AVAILABLE)
 def test_properties(name, pattern, acceleration):
-    if len(pattern.free) not in BASELINES[name].free:
-        with pytest.raises(InputError, match=r"masks are made of .*: choose the pattern \dd"):
+    if not BASELINES[name].fits(pattern):
+        with pytest.raises(InputError, match=r"masks are made of .*: choose the pattern (\dd|kt)"):
             baseline_mask(name, DATA, pattern, acceleration)
     else:
         check_baseline(name, pattern, DATA, acceleration)
 
 
+@pytest.mark.parametrize("pattern", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_properties_of_frames(name, pattern):
+    if not BASELINES[name].fits(pattern):
+        with pytest.raises(InputError, match=r"masks are made of .*: choose the pattern (\dd|kt)"):
+            baseline_mask(name, SERIES, pattern, 4)
+        return
+    for acceleration in (1 if not pattern.limits.leave_out else 2, 3.1, 4):
+        check_baseline(name, pattern, SERIES, acceleration)
+    check_baseline(name, pattern, SERIES, 3, centre=2)
+
+
+@pytest.mark.parametrize("name", ["random", "gaussian", "variable-density"])
+def test_random_lines_are_drawn_anew_in_each_frame(name):
+    by = make_reconstruction("kt-sense")
+    units = FRAMES["lines"].restrict(baseline_mask(name, SERIES, FRAMES["lines"], 3, recon=by))
+    assert units.sum(1).tolist() == [8] * 6
+    assert len({tuple(frame.tolist()) for frame in units}) == 6
+
+
+@pytest.mark.parametrize("pattern", ["lines", "samples", "periodic", "padded"])
+@pytest.mark.parametrize("name", ["static-energy", "static-variable-density"])
+def test_static_masks_are_those_of_the_shared_pattern(name, pattern):
+    pattern = FRAMES[pattern]
+    shared = replace(pattern, free=pattern.free[1:], limits=Limits(), period=0)
+    mask = baseline_mask(name, SERIES, pattern, 4, seed=3)
+    assert torch.equal(mask, baseline_mask(name.removeprefix("static-"), SERIES, shared, 4, seed=3))
+    assert (mask == mask[:1]).all()
+
+
+def test_a_static_mask_where_frames_cannot_have_equal_numbers():
+    """144 lines of 6 frames at x3.5: 41, of which each frame has 6, and the first five one more."""
+    pattern = Pattern((6, 24, 16), (0, 1), indexed="frame")
+    units = pattern.restrict(baseline_mask("static-energy", SERIES, pattern, 3.5))
+    counts = units.sum(1).tolist()
+    assert sum(counts) == 144 * 2 // 7
+    assert counts == [7] * 5 + [6]
+    assert (units[0] | ~units[-1]).all()
+
+
+def test_the_energy_of_frames_is_not_transformed_along_time():
+    """By NumPy: of every frame, the lines of most energy over all series."""
+    pattern = FRAMES["lines"]
+    images = torch.stack([SERIES[index].image for index in range(3)]).numpy()
+    spectra = np.fft.fftshift(np.fft.fft2(images), axes=(-2, -1))
+    energy = (np.abs(spectra) ** 2).sum((0, 1, -1))
+    units = pattern.restrict(baseline_mask("energy", SERIES, pattern, 4)).numpy()
+    for frame in range(6):
+        assert energy[frame][units[frame]].sum() == pytest.approx(np.sort(energy[frame])[-6:].sum())
+    shared = baseline_mask("static-energy", SERIES, pattern, 4)[0, :, 0].numpy()
+    assert energy.sum(0)[shared].sum() == pytest.approx(np.sort(energy.sum(0))[-6:].sum())
+
+
+@pytest.mark.parametrize(("name", "candidates"), [("kt-lattice", kt.lattices), ("kt-golden", kt.goldens)])
+def test_the_best_candidate_is_that_of_brute_force(name, candidates, monkeypatch):
+    """With all columns for all candidates, the one of least mean squared error of whole series is taken."""
+    monkeypatch.setattr(tuned, "COLUMN_ROUNDS", ((48, 1),))
+    pattern, recon = FRAMES["lines"], make_reconstruction("kt-sense")
+    mask = baseline_mask(name, SERIES, pattern, 4, recon=recon)
+
+    def error(units):
+        total = 0.0
+        for index in range(3):
+            image = SERIES[index].image[None].to(torch.complex64)
+            made = recon(to_kspace(image, (-2, -1)), pattern.expand(units).float())
+            total += float((made.abs() - image.abs()).square().mean())
+        return total
+
+    best = min(candidates(pattern, pattern.budget(4)), key=error)
+    assert error(pattern.restrict(mask)) == pytest.approx(error(best), rel=1e-4)
+
+
+def test_a_race_ends_with_one_of_the_best():
+    """Of 60 candidates whose loss is known, the first rounds may not lose the best by far."""
+    pattern = Pattern((4, 12, 10), (0, 1), indexed="frame", limits=Limits(equal_per=0))
+    problem = BaselineProblem(pattern, 3, moving(40, 4, (12, 10)))
+    candidates = [pattern.largest(torch.rand(4, 12, generator=seeded(seed)), 16) for seed in range(60)]
+    mask_loss = MaskLoss.of(problem, 16)
+    assert mask_loss.of_columns
+    assert 90 <= len(mask_loss.samples) <= 96
+    losses = sorted(mask_loss.value(units, 96) for units in candidates)
+    assert mask_loss.value(tuned.best_of(problem, iter(candidates)), 96) <= losses[2]
+
+
+def test_columns_are_spread_over_series_and_places():
+    for series, width in ((16, 192), (16, 96), (5, 64), (3, 16)):
+        columns = spread_columns(series, width, 96)
+        assert len(set(columns)) == len(columns) <= series * width
+        assert len(columns) >= min(96, series * width) * 0.9
+        assert {column // width for column in columns} == set(range(series))
+        # Of any eight at equal distances, each half of the width has some.
+        few = [columns[index * len(columns) // 8] % width for index in range(8)]
+        assert 2 <= sum(place < width / 2 for place in few) <= 6
+
+
+def test_the_gradient_of_a_mask_of_frames():
+    """Columns of all series, in FFT order, against whole series in the order of k-space."""
+    pattern = FRAMES["lines"]
+    mask_loss = MaskLoss.of(BaselineProblem(pattern, 3, SERIES), 16)
+    units = pattern.largest(torch.rand(6, 24, generator=seeded(2)), 48)
+    loss, gradient = mask_loss(units)
+    weights = units.float().requires_grad_()
+    images = torch.stack([SERIES[index].image for index in range(3)])
+    made = to_image(weights[:, :, None] * to_kspace(images, (-2, -1)), (-2, -1))
+    wanted = (made.abs() - images).square().mean()
+    (slopes,) = torch.autograd.grad(wanted, weights)
+    assert (
+        loss
+        == pytest.approx(mask_loss.value(units, 48), rel=1e-5)
+        == pytest.approx(float(wanted.detach()), rel=1e-5)
+    )
+    assert torch.allclose(gradient, slopes, rtol=1e-3, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", AVAILABLE)
 def test_a_central_block(name):
-    pattern = POINTS if 2 in BASELINES[name].free else LINES
+    pattern, data = usual(name)
     for centre in (0, 1, 4, 7):
-        check_baseline(name, pattern, DATA, 4, centre)
+        check_baseline(name, pattern, data, 2.5, centre)
 
 
 @pytest.mark.parametrize("name", [name for name in AVAILABLE if BASELINES[name].draws])
 def test_seeds(name):
-    pattern = POINTS if 2 in BASELINES[name].free else LINES
-    masks = [baseline_mask(name, DATA, pattern, 4, seed) for seed in (0, 1, 2, 2**63 - 1)]
+    pattern, data = usual(name)
+    masks = [baseline_mask(name, data, pattern, 4, seed) for seed in (0, 1, 2, 2**63 - 1)]
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) > 1
 
 
 @pytest.mark.parametrize("name", AVAILABLE)
 def test_global_random_state(name):
-    pattern = POINTS if 2 in BASELINES[name].free else LINES
-    assert_global_random_state_is_untouched(lambda: baseline_mask(name, DATA, pattern, 4))
+    pattern, data = usual(name)
+    assert_global_random_state_is_untouched(lambda: baseline_mask(name, data, pattern, 4))
 
 
 def test_equispaced_lines():

@@ -52,7 +52,7 @@ def check_loss(loss: LossFunction):
 
 
 def check_baseline(name: str, pattern: Pattern, data: SampleSet, acceleration: float, centre: int | None = None):
-    """The budget, the padding, the central block and the seed are honoured."""
+    """The budget, the padding, the central block and the seed are honoured; in every frame, if there are any."""
     mask = baseline_mask(name, data, pattern, acceleration, seed=0, centre=centre)
     assert mask.dtype == torch.bool
     assert mask.shape == pattern.shape
@@ -60,8 +60,11 @@ def check_baseline(name: str, pattern: Pattern, data: SampleSet, acceleration: f
     assert units.any()
     if BASELINES[name].exact:
         assert int(units.sum()) == pattern.budget(acceleration)
-    assert not units[pattern.padding()].any()
+    assert not units[pattern.never()].any()
     assert units[pattern.centre(centre or 0)].all()
+    if pattern.varies and pattern.limits.equal_per == 0:
+        together = units.flatten(1).sum(1).reshape(-1, pattern.limits.equal_group).sum(1)
+        assert set((together * len(together)).tolist()) == {pattern.budget(acceleration)}
     assert torch.equal(mask, baseline_mask(name, data, pattern, acceleration, seed=0, centre=centre))
 
 

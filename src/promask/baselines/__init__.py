@@ -10,6 +10,7 @@ import torch
 from promask.baselines.bart import PROGRAM, bart_poisson
 from promask.baselines.drawn import gaussian, gaussian_paper, poisson, random
 from promask.baselines.fixed import centre, energy, equispaced, equispaced_paper, radial
+from promask.baselines.kt import kt_golden, kt_lattice, static_energy, static_variable_density
 from promask.baselines.lattices import caipi, regular
 from promask.baselines.loupe import loupe
 from promask.baselines.problem import BaselineProblem
@@ -22,7 +23,7 @@ from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZeroFilled
-from promask.sampling.pattern import Pattern
+from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern
 from promask.types import Mask, SampleSet, UnitMask
 
 __all__ = [
@@ -59,6 +60,10 @@ BART = Need(
 )
 
 
+SHARED, OWN, EITHER = "shared", "own", "either"
+"""What baselines do with the frames of a series: all share one mask, each has its own, or as the pattern says."""
+
+
 @dataclass(frozen=True)
 class Baseline:
     """How a baseline makes a mask, and what it can do.
@@ -67,6 +72,7 @@ class Baseline:
         make: Gives the units, centred: exactly the budget, except for `exact=False`.
         usual: The pattern if none is asked for.
         free: How many undersampled directions it can have.
+        frames: Whether the frames of a series share a mask (`shared`), have their own (`own`), or `either`.
         draws: Whether another seed gives another mask.
         learns: Whether it minimises a loss, which takes a while.
         tuned: Whether the best of a few masks is taken, by the loss of a few images, which takes seconds.
@@ -79,6 +85,7 @@ class Baseline:
     make: Callable[[BaselineProblem], UnitMask]
     usual: str = "2d"
     free: tuple[int, ...] = (1, 2, 3)
+    frames: str = SHARED
     draws: bool = False
     learns: bool = False
     tuned: bool = False
@@ -92,6 +99,25 @@ class Baseline:
         """What it needs and is not installed."""
         return None if self.needs is None or self.needs.found() else self.needs
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The names of the patterns that it can have."""
+        return tuple(name for name, free in FREE_AXES.items() if self._fits(free, name in PER_FRAME))
+
+    def fits(self, pattern: Pattern) -> bool:
+        """Whether it can have a pattern.
+
+        Args:
+            pattern: Any pattern.
+
+        Returns:
+            Whether it can undersample so many directions, and treat frames as the pattern does.
+        """
+        return self._fits(pattern.encoded, pattern.varies)
+
+    def _fits(self, free: int, varies: bool) -> bool:
+        return free in self.free and self.frames in (EITHER, OWN if varies else SHARED)
+
 
 BASELINES: Mapping[str, Baseline] = {
     "equispaced": Baseline(equispaced, usual="1d", free=(1,), draws=True),
@@ -99,24 +125,36 @@ BASELINES: Mapping[str, Baseline] = {
     "regular": Baseline(regular, free=(1, 2), tuned=True, for_coils=True),
     "caipi": Baseline(caipi, free=(2,), tuned=True, for_coils=True),
     "partial-fourier": Baseline(partial_fourier, tuned=True),
-    "gaussian": Baseline(gaussian, draws=True),
+    "gaussian": Baseline(gaussian, frames=EITHER, draws=True),
     "gaussian-paper": Baseline(gaussian_paper, free=(2,), draws=True),
-    "variable-density": Baseline(variable_density, draws=True, tuned=True),
+    "variable-density": Baseline(variable_density, frames=EITHER, draws=True, tuned=True),
     "poisson": Baseline(poisson, free=(2,), draws=True, needs=SIGPY),
     "poisson-tuned": Baseline(poisson_tuned, free=(1, 2), draws=True, tuned=True, for_coils=True, needs=SIGPY),
     "bart-poisson": Baseline(bart_poisson, free=(2,), draws=True, for_coils=True, needs=BART),
     "radial": Baseline(radial, free=(2,), draws=True),
-    "random": Baseline(random, draws=True),
-    "centre": Baseline(centre),
-    "energy": Baseline(energy),
-    "igs": Baseline(igs, usual="1d", learns=True),
+    "random": Baseline(random, frames=EITHER, draws=True),
+    "centre": Baseline(centre, frames=EITHER),
+    "energy": Baseline(energy, frames=EITHER),
+    "igs": Baseline(igs, usual="1d", frames=EITHER, learns=True),
     "igs-paper": Baseline(igs_paper, usual="1d", free=(1,), learns=True, exact=False),
     "greedy": Baseline(greedy, learns=True),
     "loupe": Baseline(loupe, draws=True, learns=True, images_only=True),
+    "kt-lattice": Baseline(kt_lattice, usual="kt", free=(1, 2), frames=OWN, tuned=True),
+    "kt-golden": Baseline(kt_golden, usual="kt", free=(1, 2), frames=OWN, tuned=True),
+    "static-variable-density": Baseline(
+        static_variable_density, usual="kt", free=(1, 2), frames=OWN, draws=True, tuned=True
+    ),
+    "static-energy": Baseline(static_energy, usual="kt", free=(1, 2), frames=OWN),
 }
 
-UNIT_NAMES = {1: "lines", 2: "locations on two axes", 3: "locations on three axes"}
-"""What a mask is made of, by the number of undersampled directions."""
+UNIT_NAMES = {
+    "1d": "lines",
+    "2d": "locations on two axes",
+    "3d": "locations on three axes",
+    "kt": "lines of each frame",
+    "kt-2d": "locations of each frame",
+}
+"""What a mask is made of, by the name of the pattern."""
 
 
 def find_baseline(name: str) -> Baseline:
@@ -161,12 +199,12 @@ def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:
 
     Returns:
         The same pattern if the baseline can have it, or lines along the last of two undersampled directions,
-        without the limits of the other one, or None.
+        without the limits of the other one, or None. Frames that have patterns of their own keep them.
     """
-    possible, count = find_baseline(name).free, len(pattern.free)
-    if count in possible:
+    baseline = find_baseline(name)
+    if baseline.fits(pattern):
         return pattern
-    if count == 2 and 1 in possible:
+    if len(pattern.free) == 2 and not pattern.varies and "1d" in baseline.patterns:
         return replace(pattern, free=pattern.free[-1:], limits=pattern.limits.keep([1]))
     return None
 
@@ -205,9 +243,9 @@ def baseline_mask(
     check_available(name)
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
-    if len(pattern.free) not in baseline.free:
-        kinds = " or ".join(UNIT_NAMES[free] for free in baseline.free)
-        possible = " or ".join(f"{free}d" for free in baseline.free)
+    if not baseline.fits(pattern):
+        kinds = " or ".join(UNIT_NAMES[each] for each in baseline.patterns)
+        possible = " or ".join(baseline.patterns)
         raise InputError(f"{name} masks are made of {kinds}: choose the pattern {possible}.")
     loss, recon = task or ImageLoss("mse"), recon or ZeroFilled()
     problem = BaselineProblem(pattern, acceleration, data, seed, centre, loss, recon, find_device(device))

@@ -21,7 +21,7 @@ def energy(problem: BaselineProblem) -> UnitMask:
     For zero-filling and the complex squared error, Parseval's theorem makes this the best mask there is.
     """
     data, pattern = prepare(problem.data), problem.pattern
-    dimensions = len(pattern.shape)
+    dimensions = len(pattern.shape) - data.geometry.indexes
     total = torch.zeros(pattern.shape, dtype=torch.float64, device=problem.device)
     for index in range(len(data)):
         image = data[index].image.to(problem.device)

@@ -17,7 +17,8 @@ from promask.errors import InputError
 from promask.losses.image import LOSSES, ImageLoss
 from promask.operators.fourier import centred, fft_order, magnitude
 from promask.problem.batches import SpectraSet, index_batches
-from promask.recon.zero_filled import zero_filled
+from promask.recon.base import reconstruct_spectra
+from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
 from promask.segmentation.network import pad_to_multiple
 from promask.types import Batch, ComplexImages, Images, Scalar, UnitDraws, UnitMask, Units
@@ -134,7 +135,8 @@ def _loss(
     masks: UnitDraws, batch: Batch, pattern: Pattern, task: ImageLoss, network: Correction, scale: float
 ) -> Scalar:
     """Of images up to about 1, as published: Adam's epsilon and the network know no other scale."""
-    filled = zero_filled(batch.spectra / scale, pattern.expand(masks).unsqueeze(1))
+    on_grid = pattern.expand(masks).unsqueeze(1)
+    filled = reconstruct_spectra(ZERO_FILLED, batch.spectra / scale, on_grid, indexes=batch.geometry.indexes)
     images = magnitude(filled) + network(filled)
     return task.loss(batch.geometry.crop(images), batch.targets / scale)
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 import torch
 
 from promask.data.device import CPU
+from promask.learning.setup import full_images
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
-from promask.recon.base import Reconstruction
+from promask.recon.base import Fittable, Reconstruction
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.pattern import Pattern
 from promask.types import SampleSet, UnitMask, Units
@@ -106,3 +107,16 @@ class BaselineProblem:
     def random(self) -> Units:
         """A uniform random number for each unit."""
         return torch.rand(self.pattern.unit_shape, generator=self.generator(), dtype=torch.float64)
+
+
+def fitted_to(recon: Reconstruction, data: SampleSet) -> Reconstruction:
+    """A reconstruction with a prior from the data that masks are made from, as `learn` has it.
+
+    Args:
+        recon: Any reconstruction.
+        data: The samples that may be learned from, with their coil sensitivities.
+
+    Returns:
+        The same, unless it has a prior that is not known yet.
+    """
+    return recon.fitted(full_images(data, recon)) if isinstance(recon, Fittable) and recon.prior is None else recon

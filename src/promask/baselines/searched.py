@@ -5,7 +5,9 @@ Both look at the mean loss of a fixed set of images and at its gradient with res
 
 import itertools
 import math
+import weakref
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -15,12 +17,13 @@ from promask.data.file_set import prepare
 from promask.data.hybrid import HybridSet
 from promask.data.sample_sets import Subset
 from promask.data.sensitivities import calibrate
-from promask.losses.base import Loss
+from promask.losses.base import Loss, needs_phase
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import loss_and_slopes
 from promask.problem.problem import mean_loss, slicing_axis
 from promask.sampling.feasible import without_coupling
+from promask.sampling.kt import GOLDEN
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask, Units
 
@@ -30,6 +33,10 @@ FEWEST_IMAGES = 8
 """Samples that are looked at however large they are."""
 MOST_VOLUMES = 4
 """Volumes whose slices are looked at."""
+MOST_SERIES, COLUMNS = 16, 96
+"""Series that are looked at, and columns of them: all frames, and pixels along the undersampled directions."""
+COLUMNS_SIZE = 2**23
+"""The numbers of all these columns; where they are planes, fewer are looked at."""
 
 GREEDY_IMAGES = 128
 """The most images that decide whether a swap is kept."""
@@ -55,12 +62,20 @@ class MaskLoss:
     samples: SpectraSet
     pattern: Pattern
     task: Loss
+    of_columns: bool = False
+    """Whether samples are columns of series: there are more of them than of images."""
 
     @staticmethod
     def of(problem: BaselineProblem, most: int) -> "MaskLoss":
-        """For at most so many samples of a problem, at equal distances: slices, also of volumes where possible."""
-        data, pattern = prepare(problem.data), problem.pattern
+        """For at most so many samples of a problem, at equal distances: slices, also of volumes where possible.
+
+        Of series, 96 columns of up to 16 of them are looked at: few of each, as they are much alike.
+        """
+        pattern = problem.pattern
         along = slicing_axis(pattern, problem.recon, problem.task)
+        if along is not None and pattern.indexed:
+            return MaskLoss(_columns(problem, along), pattern.plane(along), problem.task, of_columns=True)
+        data = prepare(problem.data)
         if along is not None:
             volumes = Subset(data, _spread(len(data), MOST_VOLUMES))
             data, pattern = HybridSet(calibrate(volumes, problem.recon), along), pattern.plane(along)
@@ -71,14 +86,15 @@ class MaskLoss:
 
     def __call__(self, units: UnitMask) -> tuple[float, Units]:
         """The loss, and its gradient dL/dm, centred."""
-        mask = fft_order(units, units.ndim).to(self.samples.like)
+        axes = self.pattern.encoded
+        mask = fft_order(units, axes).to(self.samples.like)
         loss, gradient = mask.new_zeros(()), torch.zeros_like(mask)
         for piece in self.samples.pieces(torch.arange(len(self.samples))):
             masks = mask.expand(len(piece.targets), *mask.shape)
             result = loss_and_slopes(masks, piece, self.pattern, self.task, self.samples.recon)
             loss += result.loss
             gradient += result.gradients.sum(0)
-        return float(loss / len(self.samples)), centred(gradient.cpu(), units.ndim) / len(self.samples)
+        return float(loss / len(self.samples)), centred(gradient.cpu(), axes) / len(self.samples)
 
     def value(self, units: UnitMask, most: int) -> float:
         """The loss alone, of at most so many of the samples."""
@@ -89,6 +105,51 @@ def _spread(count: int, most: int) -> list[int]:
     """At most so many numbers below `count`, at equal distances."""
     chosen = min(count, most)
     return [index * count // chosen for index in range(chosen)]
+
+
+_last_columns: dict[tuple[Any, ...], tuple["weakref.ref[Any]", SpectraSet]] = {}
+"""The columns that were looked at last, and the data that they are of: masks of all seeds look at the same."""
+
+
+def _columns(problem: BaselineProblem, along: int) -> SpectraSet:
+    """Columns of some of the series of a problem, along an axis that is not undersampled."""
+    key = (id(problem.data), along, id(problem.recon), needs_phase(problem.task), str(problem.device))
+    of, columns = _last_columns.get(key, (None, None))
+    if columns is None or of is None or of() is not problem.data or columns.recon is not problem.recon:
+        data = prepare(problem.data)
+        series = Subset(data, _spread(len(data), MOST_SERIES))
+        cut = HybridSet(calibrate(series, problem.recon), along)
+        affordable = max(FEWEST_IMAGES, COLUMNS_SIZE // math.prod(cut.shape))
+        numbers = spread_columns(len(series), len(cut) // len(series), min(COLUMNS, affordable))
+        columns = SpectraSet.for_loss(Subset(cut, numbers), problem.device, problem.task, problem.recon)
+        _last_columns.clear()
+        _last_columns[key] = weakref.ref(problem.data), columns
+    return columns
+
+
+def spread_columns(series: int, width: int, most: int) -> list[int]:
+    """The numbers of columns of all series, as many of each, at places that differ from one series to the next.
+
+    Places are golden steps: any of the columns at equal distances are spread over the width, too.
+
+    >>> spread_columns(series=2, width=10, most=6)
+    [0, 6, 2, 18, 14, 10]
+    >>> spread_columns(series=2, width=3, most=6)
+    [0, 1, 2, 3, 4, 5]
+
+    Args:
+        series: How many there are.
+        width: How many columns each of them has.
+        most: How many are looked at in all.
+
+    Returns:
+        Numbers below `series * width`, those of the first series first.
+    """
+    if series * width <= most:
+        return list(range(series * width))
+    each = -(-most // series)
+    places = [int(width * (GOLDEN * number % 1)) for number in range(series * each)]
+    return list(dict.fromkeys(number // each * width + place for number, place in enumerate(places)))
 
 
 def greedy(problem: BaselineProblem) -> UnitMask:

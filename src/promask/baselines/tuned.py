@@ -10,32 +10,37 @@ import torch
 
 from promask.baselines.drawn import fitted_discs, gumbel
 from promask.baselines.problem import ACS_WIDTH, CENTRE_SHARE, BaselineProblem
-from promask.baselines.searched import MaskLoss
+from promask.baselines.searched import COLUMNS, MaskLoss
 from promask.types import UnitMask, Units
 
 TUNING_IMAGES = 16
 """The most images that decide between candidates."""
-SCREENING_IMAGES = 2
-"""Those of them that decide which candidates are worth all of them, if there are many."""
-FINALISTS = 8
-"""Candidates that are compared on all of the images."""
+ROUNDS = ((2, 8), (TUNING_IMAGES, 1))
+"""A race: on how many images candidates are compared, and how many of them stay."""
+COLUMN_ROUNDS = ((8, 16), (32, 4), (COLUMNS, 1))
+"""The same for columns of series."""
 
 SHARES = (5 / 8, 6 / 8, 7 / 8)
 """What partial Fourier acquires along one direction."""
 POWERS = (2, 4, 8, 16)
 """The exponents of variable density."""
+POWERS_OVER_TIME = (0.5, 1, 2, 4, 8)
+"""The same for series of frames, which fill each other's gaps."""
 GROWTHS = (0.5, 1, 2, 4)
 """The powers of |k| with which the distances of Poisson discs grow."""
 TINY = 1e-9
 
 
 def best_of(problem: BaselineProblem, candidates: Iterable[UnitMask]) -> UnitMask:
-    """The candidate of least loss on up to 16 images; of more than 8, two images decide which 8 are compared."""
+    """The candidate of least loss on up to 16 images; of more than 8, two images decide which 8 are compared.
+
+    Of series, 96 columns decide between the best 4, 32 columns say which these are, and 8 which 16 are looked at.
+    """
     left = list({units.numpy().tobytes(): units for units in candidates}.values())
     if len(left) == 1:
         return left[0]
     mask_loss = MaskLoss.of(problem, TUNING_IMAGES)
-    for most, keep in ((SCREENING_IMAGES, FINALISTS), (TUNING_IMAGES, 1)):
+    for most, keep in COLUMN_ROUNDS if mask_loss.of_columns else ROUNDS:
         if len(left) > keep:
             losses = [mask_loss.value(units, most) for units in left]
             left = [left[place] for place in sorted(range(len(left)), key=losses.__getitem__)[:keep]]
@@ -44,7 +49,7 @@ def best_of(problem: BaselineProblem, candidates: Iterable[UnitMask]) -> UnitMas
 
 def centres(problem: BaselineProblem, narrowest: float = CENTRE_SHARE) -> list[UnitMask]:
     """Calibration regions to choose from: a share of the width, 24, and as wide as half of the budget allows."""
-    sides = problem.pattern.unit_shape
+    sides = problem.pattern.unit_shape[problem.pattern.varies :]
     return [problem.acs(width) for width in (round(narrowest * min(sides)), ACS_WIDTH, max(sides))]
 
 
@@ -57,12 +62,14 @@ def poisson_tuned(problem: BaselineProblem) -> UnitMask:
 def variable_density(problem: BaselineProblem) -> UnitMask:
     """Units drawn from the density (1 - |k|)^p around a calibration region; p and the region are tuned.
 
-    |k| is 1 at the farthest unit.
+    |k| is 1 at the farthest unit. Where frames have units of their own, they are drawn anew in each of them.
     """
     distance, noise = problem.pattern.distance().sqrt(), gumbel(problem)
     farthest = distance[problem.allowed].max().clamp_min(TINY)
     log_density = (1 - distance / farthest).clamp_min(TINY).log()
-    choices = itertools.product(centres(problem), POWERS)
+    series = bool(problem.pattern.indexed)
+    regions = [*([problem.acs(0)] if series else []), *centres(problem)]
+    choices = itertools.product(regions, POWERS_OVER_TIME if series else POWERS)
     return best_of(
         problem,
         (problem.best((power * log_density + noise).masked_fill(kept, torch.inf)) for kept, power in choices),
@@ -74,7 +81,7 @@ def partial_fourier(problem: BaselineProblem) -> UnitMask:
 
     5/8, 6/8 or 7/8 of a central block of the shape of k-space, as large as the budget pays for.
     """
-    choices = itertools.product(range(len(problem.pattern.free)), SHARES)
+    choices = itertools.product(range(problem.pattern.encoded), SHARES)
     return best_of(problem, (problem.best(-needed_block(problem.pattern.unit_shape, *cut)) for cut in choices))
 
 

@@ -20,7 +20,7 @@ OnCell = Callable[[int, int, str], None]
 BASELINES_HELP = (
     f"Regular: {', '.join(options.REGULAR)}; random: {', '.join(options.RANDOM)}; "
     f"from the data: {', '.join(options.FROM_DATA)}; "
-    f"as published: {', '.join(options.AS_PUBLISHED)}."
+    f"as published: {', '.join(options.AS_PUBLISHED)}; of frames: {', '.join(options.OF_FRAMES)}."
 )
 
 
@@ -34,7 +34,13 @@ def baseline(
     out: Annotated[Path, option("FILE", "The file to write.")],
     to: options.Format = None,
     pattern: Annotated[
-        str | None, option("1d|2d|3d", "Number of undersampled directions.", "2d; for lines: 1d", options.PATTERNS)
+        str | None,
+        option(
+            "1d|2d|3d|kt|kt-2d",
+            "Number of undersampled directions, the same in all frames; kt: in each frame.",
+            "2d; for lines: 1d; of frames: kt",
+            options.PATTERNS,
+        ),
     ] = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
@@ -44,6 +50,7 @@ def baseline(
     partial_fourier: options.PartialFourier = None,
     largest_gap: options.LargestGap = None,
     equal_per: options.EqualPer = None,
+    period: options.Period = None,
     recon: Annotated[
         str | None,
         option(
@@ -66,17 +73,20 @@ def baseline(
       promask baseline gaussian brain --accel 8 --out gaussian.npy
       promask baseline equispaced scans.npz --accel 4 --centre 24 --out lines.csv
       promask baseline caipi brain --coils 8 --recon cg-sense --accel 4 --out caipi.cfl
+      promask baseline kt-lattice cine --coils 8 --recon kt-sense --accel 8 --out kt.npy
     """
     from promask.baselines import baseline_mask, find_baseline
+    from promask.baselines.problem import fitted_to
     from promask.data.device import find_device
     from promask.data.reading import Reading
     from promask.data.sample_sets import choose_part
-    from promask.data.sources import load
+    from promask.data.sources import load, read_part
     from promask.export import check_mask_file, write_mask
     from promask.export.mask_file import ExportedMask
     from promask.recon import make_reconstruction
+    from promask.recon.base import is_temporal
     from promask.sampling.limits import LimitSettings
-    from promask.sampling.pattern import Pattern, scannable
+    from promask.sampling.pattern import Pattern, usual_on
 
     check_mask_file(out, to)
     there, by = find_device(device), make_reconstruction(recon or "zero-filled", iterations, regularisation)
@@ -84,17 +94,21 @@ def baseline(
     data_set = load(data, Reading(**reading | ({"volumes": True} if pattern == "3d" else {})))
     space, geometry = data_set.shape[1:], data_set.geometry
     readout = geometry.readout is not None and not allow_readout
-    chosen = pattern or scannable(baseline.usual, baseline.free, len(space), readout)
+    chosen = pattern or usual_on(baseline.usual, baseline.patterns, len(space), readout, bool(geometry.indexed))
     limits = LimitSettings(
         shutter=shutter,
         acs_shape=acs_shape or "block",
         partial_fourier=partial_fourier or {},
         largest_gap=largest_gap or {},
         equal_per=equal_per,
+        period=period or 0,
     )
     units = limits.on(Pattern.on(space, geometry, chosen, axis, allow_readout))
     units.block(centre or 0, units.budget(acceleration))  # must be possible
     learning, _ = choose_part(data_set, None, "train")
+    if is_temporal(by):
+        learning = read_part(data_set, recon=by).samples
+        by = fitted_to(by, learning)
     mask = baseline_mask(name, learning, units, acceleration, seed, centre, recon=by, device=there)
     exported = ExportedMask.of_pattern(mask, units, acceleration)
     written = write_mask(exported, out, to)
@@ -140,6 +154,16 @@ def compare(
     partial_fourier: options.PartialFourier = None,
     largest_gap: options.LargestGap = None,
     equal_per: options.EqualPer = None,
+    period: options.Period = None,
+    pattern: Annotated[
+        str | None,
+        option(
+            "1d|2d|3d|kt|kt-2d",
+            "Pattern of all methods that can have it, and name no other.",
+            "the method's own; of frames: kt",
+            options.PATTERNS,
+        ),
+    ] = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
     jobs: Annotated[int | None, option("N", "Processes at a time.", "one per core, at most 4")] = None,
@@ -164,6 +188,7 @@ def compare(
       promask compare scans.npz --accel 8 --out runs/mine \\
         --methods promask mine=mask.mat old=runs/brain
       promask compare brain --coils 8 --recon cs --accel 4 8 --out runs/cs
+      promask compare cine --coils 8 --noise 0.01 --recon kt-sense --accel 8 --out runs/kt
       promask compare cardiac --task segmentation --network unet.safetensors \\
         --accel 8 16 32 --out runs/table2
       promask compare /shared/scans.npz --accel 4 8 --seeds 100 \\

@@ -40,7 +40,8 @@ REGULAR = ("equispaced", "regular", "caipi", "partial-fourier", "centre", "radia
 RANDOM = ("random", "gaussian", "variable-density", "poisson", "poisson-tuned", "bart-poisson")
 FROM_DATA = ("energy", "igs", "greedy", "loupe")
 AS_PUBLISHED = ("equispaced-paper", "gaussian-paper", "igs-paper")
-BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED)
+OF_FRAMES = ("kt-lattice", "kt-golden", "static-variable-density", "static-energy")
+BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED, *OF_FRAMES)
 
 Completer = Callable[[str], list[str]]
 """From the beginning of a word to the values that it may become; with none, the shell completes files."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from promask.baselines import matching_pattern
-from promask.baselines.problem import BaselineProblem
+from promask.baselines.problem import BaselineProblem, fitted_to
 from promask.data.atomic import read_array, save_array, save_text
 from promask.data.description import describe_data
 from promask.data.device import CPU
@@ -28,9 +28,9 @@ from promask.learning.records import DataRecord
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
-from promask.recon.base import Reconstruction
+from promask.recon.base import Reconstruction, is_temporal
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.limits import NONE_ASKED, LimitSettings
+from promask.sampling.limits import FRAME, NONE_ASKED, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
@@ -75,6 +75,8 @@ class Conditions:
     """Whether masks may undersample the readout."""
     limits: LimitSettings = NONE_ASKED
     """What a protocol demands of all masks, as far as it fits their patterns."""
+    fitted: dict[str, Reconstruction] = field(default_factory=dict, compare=False, repr=False)
+    """Reconstructions that methods name, with what they know from the learning part."""
 
     @property
     def measure(self) -> Measure:
@@ -97,8 +99,16 @@ class Conditions:
         if pattern is None:
             pattern = self.limits.on(method.pattern_on(data, self.axis, self.allow_readout), strict=False)
         task = make_loss(method.loss, self.segmentation)
-        recon = self.recon if method.recon is None else make_reconstruction(method.recon)
+        recon = self.recon if method.recon is None else self._named(method.recon)
         return BaselineProblem(pattern, acceleration, data, seed, self.centre, task, recon, self.device)
+
+    def _named(self, name: str) -> Reconstruction:
+        if name not in self.fitted:
+            recon = make_reconstruction(name)
+            if is_temporal(recon) and self.learning.geometry.indexed != FRAME:
+                raise InputError(f"{name} reconstructs series of frames, but {self.learning.name} has none.")
+            self.fitted[name] = fitted_to(recon, self.learning)
+        return self.fitted[name]
 
     def quality(self, mask: Mask | None) -> QualityPerImage | None:
         """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.
@@ -421,11 +431,15 @@ def collect(
 
 
 def _measured_on(values: int, conditions: Conditions) -> str:
-    noun, shape = conditions.measure.of, conditions.held_out.shape
+    noun, shape, indexed = conditions.measure.of, conditions.held_out.shape, conditions.held_out.geometry.indexed
     size = " x ".join(map(str, shape[1:] if shape[0] == 1 else shape))
+    if indexed:
+        coils = f"{shape[0]} {conditions.held_out.geometry.channels or 'channel'}s, " if shape[0] > 1 else ""
+        size = f"{coils}{count(shape[1], indexed)} of {' x '.join(map(str, shape[2:]))}"
     if conditions.recon.name != ZeroFilled.name:
         size += f", reconstructed by {conditions.recon.name}"
+    several = f"{values} {{}}series" if indexed else count(values, f"{{}}{noun}")
     if conditions.same_images:
-        return f"{count(values, noun)}, {size}, the same that masks were learned from"
+        return f"{several.format('')}, {size}, the same that masks were learned from"
     subjects = f" of {count(len(set(conditions.held_out.groups)), 'subject')}" if noun != "volume" else ""
-    return f"{count(values, f'held-out {noun}')}{subjects}, {size}"
+    return f"{several.format('held-out ')}{subjects}, {size}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from promask.baselines import BASELINES, baseline_mask, check_available
+from promask.baselines import BASELINES, OWN, baseline_mask, check_available
 from promask.baselines.problem import BaselineProblem
 from promask.errors import InputError, InputWarning
 from promask.evaluation.evaluate import achieved_acceleration, check_mask, is_for_volumes, mask_values
@@ -28,8 +28,8 @@ from promask.recon import RECONSTRUCTIONS
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.sampling.limits import LimitSettings
-from promask.sampling.pattern import FREE_AXES, Pattern, scannable
-from promask.types import Mask, SampleSet
+from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern, usual_on
+from promask.types import AnyArray, Mask, SampleSet
 
 if TYPE_CHECKING:
     from promask.evaluation.cells import Conditions
@@ -49,8 +49,9 @@ class ComparisonTask:
     default_methods: tuple[str, ...]
 
 
-_NOT_LEARNED = tuple(name for name, baseline in BASELINES.items() if not baseline.learns)
-_WITHOUT_COILS = tuple(name for name, baseline in BASELINES.items() if not baseline.for_coils)
+_WITHOUT_FRAMES = {name: baseline for name, baseline in BASELINES.items() if baseline.frames != OWN}
+_NOT_LEARNED = tuple(name for name, baseline in _WITHOUT_FRAMES.items() if not baseline.learns)
+_WITHOUT_COILS = tuple(name for name, baseline in _WITHOUT_FRAMES.items() if not baseline.for_coils)
 TASKS: Mapping[str, ComparisonTask] = {
     RECONSTRUCTION: ComparisonTask(
         default_loss="mse",
@@ -97,6 +98,15 @@ DEFAULT_IF_ITERATIVE = (
     "promask",
 )
 """The methods for iterative reconstructions, which take long: none that looks at all images many times."""
+DEFAULT_OF_FRAMES = (
+    "static-energy",
+    "static-variable-density",
+    "variable-density",
+    "kt-lattice",
+    "kt-golden",
+    "promask",
+)
+"""The methods for series whose frames have patterns of their own."""
 
 
 @dataclass(frozen=True)
@@ -147,14 +157,14 @@ class Method:
             else:
                 learned = kind.losses if method.learns else ()
                 learned += tuple(RECONSTRUCTIONS) if method.learns_for_reconstructions else ()
-                possible = ", ".join((*FREE_AXES, *learned))
+                possible = ", ".join((*method.patterns, *learned))
                 raise InputError(f"Unknown variant {variant!r} of {name}: choose from {possible}.")
         method._check()
         return method
 
     def _check(self) -> None:
-        if self.free not in self._possible_free:
-            possible = " or ".join(f"{self.name}:{free}d" for free in self._possible_free)
+        if self.pattern not in self.patterns:
+            possible = " or ".join(f"{self.name}:{pattern}" for pattern in self.patterns)
             raise InputError(f"There is no {self.name}:{self.pattern}: choose {possible}.")
         if self.loss not in LOSSES and self.name != PROMASK and BASELINES[self.name].images_only:
             possible = " or ".join(f"{self.name}:{loss}" for loss in LOSSES)
@@ -189,7 +199,7 @@ class Method:
 
     @property
     def free(self) -> int:
-        """How many axes of k-space are free."""
+        """How many encoded axes of k-space are free."""
         return FREE_AXES[self.pattern]
 
     @property
@@ -208,8 +218,9 @@ class Method:
         return self.name == PROMASK or BASELINES[self.name].draws
 
     @property
-    def _possible_free(self) -> Sequence[int]:
-        return (1, 2, 3) if self.name == PROMASK else BASELINES[self.name].free
+    def patterns(self) -> tuple[str, ...]:
+        """The names of the patterns that it can have."""
+        return tuple(FREE_AXES) if self.name == PROMASK else BASELINES[self.name].patterns
 
     def accelerations(self, asked: Sequence[float], conditions: "Conditions") -> Sequence[float]:
         """Those at which it has a row: all that were asked for, each of which must be possible."""
@@ -244,7 +255,7 @@ class Method:
             task=problem.task,
             recon=problem.recon,
             pattern=self.pattern,
-            axis=problem.pattern.free,
+            axis=problem.pattern.free[problem.pattern.varies :],
             allow_readout=True,  # what may be undersampled was decided with the pattern
             centre=problem.centre or 0,
             **LimitSettings.as_asked(problem.pattern),
@@ -254,11 +265,22 @@ class Method:
         )
         return run.mask, run.record.reference
 
-    def on(self, dimensions: int, readout: bool) -> "Method":
-        """The same for data with so many directions, one of which may be a readout."""
+    def on(self, dimensions: int, readout: bool, indexed: bool = False, pattern: str | None = None) -> "Method":
+        """The same for data with so many axes.
+
+        Args:
+            dimensions: How many there are.
+            readout: Whether one of them is a readout.
+            indexed: Whether the first of them counts frames or contrasts.
+            pattern: The pattern of all methods that can have it, and name no other.
+
+        Returns:
+            The method with its pattern.
+        """
         if self.pattern_named:
             return self
-        return replace(self, pattern=scannable(self.pattern, self._possible_free, dimensions, readout))
+        chosen = pattern if pattern in self.patterns else None
+        return replace(self, pattern=chosen or usual_on(self.pattern, self.patterns, dimensions, readout, indexed))
 
     def pattern_on(self, data: SampleSet, axis: Sequence[int | str] | None, allow_readout: bool) -> Pattern:
         """Its pattern on a k-space; `axis` chooses the undersampled directions of patterns that have as many."""
@@ -290,9 +312,13 @@ class GivenMask:
     draws: ClassVar[bool] = False
     learns_for_task: ClassVar[bool] = True
 
-    def on(self, dimensions: int, readout: bool) -> "GivenMask":
-        """The same: it fits the data, or it does not."""
-        return self
+    def on(self, data: SampleSet) -> "GivenMask":
+        """The same; of series, the axis of frames is none that is undersampled."""
+        if not data.geometry.indexed:
+            return self
+        mask = fit_mask(self.label, self.values, data)
+        varying = [axis for axis in range(1, mask.ndim) if not (mask == mask.narrow(axis, 0, 1)).all()]
+        return replace(self, free=max(1, len(varying)))
 
     @staticmethod
     def parse(text: str) -> "GivenMask":
@@ -313,7 +339,7 @@ class GivenMask:
 
     @property
     def for_volumes(self) -> bool:
-        """Whether the samples must be volumes."""
+        """Whether the samples must be volumes, unless they are series."""
         return is_for_volumes(mask_values(self.values))
 
     def accelerations(self, asked: Sequence[float], conditions: "Conditions") -> Sequence[float]:
@@ -340,12 +366,25 @@ AnyMethod = TypeVar("AnyMethod", bound=ComparedMethod)
 
 
 def fit_mask(name: str, mask: Any, data: SampleSet) -> Mask:
-    """A mask from elsewhere, as `evaluate` takes it, on the k-space of a data set; errors tell its name."""
+    """A mask from elsewhere, as `evaluate` takes it, on the k-space of a data set; errors tell its name.
+
+    Of series, a mask may also be (frame, line).
+    """
     check_name(name)
     try:
-        return check_mask(mask_values(mask), data)
+        return check_mask(_lines_of_frames(mask_values(mask), data), data)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
+
+
+def _lines_of_frames(values: AnyArray, data: SampleSet) -> AnyArray:
+    """A mask (frame, line) with an axis for every one of k-space; any other mask as it is."""
+    space = data.shape[1:]
+    if not data.geometry.indexed or values.ndim != 2 or tuple(values.shape) == space[1:]:
+        return values
+    _, axis = Pattern.on(space, data.geometry, next(iter(PER_FRAME))).free
+    fits = tuple(values.shape) == (space[0], space[axis])
+    return values.reshape([n if place in (0, axis) else 1 for place, n in enumerate(space)]) if fits else values
 
 
 def check_name(name: str) -> None:
@@ -393,16 +432,20 @@ def usual_methods(
     task: str = RECONSTRUCTION,
     recon: Reconstruction = ZERO_FILLED,
     readout: bool = False,
+    indexed: bool = False,
+    pattern: str | None = None,
 ) -> list[ComparedMethod]:
     """What is compared without a choice: methods that fit k-space of so many axes, if they are installed."""
     usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else find_task(task).default_methods
+    if indexed and (pattern is None or pattern in PER_FRAME):
+        usual = DEFAULT_OF_FRAMES
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
     chosen: list[ComparedMethod] = []
     for text in usual:
-        method = Method.parse(text, loss, task, recon.name).on(dimensions, readout)
+        method = Method.parse(text, loss, task, recon.name).on(dimensions, readout, indexed, pattern)
         baseline = BASELINES.get(method.name)
-        if method.free > dimensions - readout:
+        if method.free > dimensions - readout - indexed:
             continue
         if baseline is not None and (missing := baseline.missing):
             extra = f"which needs {missing.name}: {missing.installation}"

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,26 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 from promask import __version__
+from promask.baselines.problem import fitted_to
 from promask.data.atomic import check_writable, save_text
 from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
 from promask.data.preprocess import reconstructed_channels
 from promask.data.reading import Reading
-from promask.data.sources import absolute_source, read_part
+from promask.data.sources import absolute_source, load, read_part
 from promask.errors import InputError, check_keywords
 from promask.evaluation.cells import Cell, CellStore, Comparison, Conditions, all_cells, collect
 from promask.evaluation.conventions import find_convention
 from promask.evaluation.evaluate import NetworkLike, measurable
-from promask.evaluation.methods import RECONSTRUCTION, find_task, parse_methods, usual_methods
+from promask.evaluation.methods import (
+    RECONSTRUCTION,
+    ComparedMethod,
+    GivenMask,
+    Method,
+    find_task,
+    parse_methods,
+    usual_methods,
+)
 from promask.evaluation.tables import differences_csv, latex, markdown, masks_csv, summary_csv
 from promask.evaluation.workers import check_jobs, complete_in_processes, complete_on_cluster
 from promask.figures.comparison import contour_grid, picture_grid, quality_over_acceleration
@@ -36,6 +45,7 @@ from promask.recon.base import Reconstruction
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.sampling.limits import BLOCK, NONE_ASKED, LimitSettings
+from promask.sampling.pattern import FREE_AXES
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
@@ -88,7 +98,7 @@ class OpenConditions:
             learning.samples,
             held_out.samples,
             self.convention,
-            self.recon,
+            fitted_to(self.recon, learning.samples),
             segmentation,
             self.axis,
             self.centre,
@@ -120,6 +130,8 @@ def compare(
     partial_fourier: Mapping[int | str, float | str] | Sequence[str] | None = None,
     largest_gap: Mapping[int | str, int] | Sequence[str] | None = None,
     equal_per: int | str | None = None,
+    period: int = 0,
+    pattern: str | None = None,
     axis: Sequence[int | str] | None = None,
     allow_readout: bool = False,
     jobs: int | None = None,
@@ -157,7 +169,11 @@ def compare(
         acs_shape: The shape of the calibration region: `block` or `ellipse`.
         partial_fourier: The share of directions that is acquired, such as {"ky": 0.75}.
         largest_gap: The largest distance of neighbouring samples along a direction, such as {"ky": 4}.
-        equal_per: The direction for every place of which the same number of samples is acquired, such as `kz`.
+        equal_per: The direction for every place of which the same number of samples is acquired, such as `kz`; of
+            series `frame`, `frame=5` for every five frames together, or `none`. None: every frame.
+        period: After so many frames of a series, patterns that vary begin anew; 0: they do not repeat.
+        pattern: The pattern of all methods that can have it, and name no other: `1d`, `2d`, `3d`, `kt` or `kt-2d`.
+            None: that of the method.
         axis: The undersampled directions of methods that have as many, as numbers or names such as `ky`.
         allow_readout: Whether masks may undersample the readout, where it is known.
         jobs: Parallel processes; None: 1. If several, a script must call this below
@@ -184,7 +200,8 @@ def compare(
     _check_task(task, network)
     by = make_reconstruction(recon, iterations, regularisation)
     chosen = parse_methods(methods or (), loss, task, by)
-    settings: dict[str, Any] = {"volumes": any(method.for_volumes for method in chosen), **reading}
+    _check_pattern(pattern, chosen)
+    settings: dict[str, Any] = {"volumes": _of_volumes(chosen, pattern, data, reading), **reading}
     free = None if axis is None else tuple(axis)
     limits = LimitSettings(
         shutter=shutter,
@@ -192,13 +209,18 @@ def compare(
         partial_fourier=partial_fourier or {},
         largest_gap=largest_gap or {},
         equal_per=equal_per,
+        period=period,
     )
     by_settings = (free, centre, convention, network, by, device, allow_readout, limits)
     open_conditions = OpenConditions(data, Reading(**settings), *by_settings)
     conditions = open_conditions(on_file)
     whole = conditions.learning
-    about = (len(whole.shape) - 1, whole.geometry.readout is not None and not allow_readout)
-    chosen = [method.on(*about) for method in chosen] or usual_methods(loss, about[0], task, by, about[1])
+    open_conditions = replace(open_conditions, recon=conditions.recon)  # others need not fit it again
+    dimensions, indexed = len(whole.shape) - 1, bool(whole.geometry.indexed)
+    about = (whole.geometry.readout is not None and not allow_readout, indexed, pattern)
+    chosen = [
+        method.on(whole) if isinstance(method, GivenMask) else method.on(dimensions, *about) for method in chosen
+    ] or usual_methods(loss, dimensions, task, by, *about)
     if learned_seeds is None:
         learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
     cells = all_cells(chosen, accelerations, seeds, learned_seeds, conditions)
@@ -224,6 +246,29 @@ def compare(
         comparison = collect(cells, store, conditions, full)
         _write(comparison, cells, store, conditions)
         return comparison
+
+
+def _check_pattern(pattern: str | None, methods: Sequence[ComparedMethod]) -> None:
+    if pattern is None:
+        return
+    if pattern not in FREE_AXES:
+        raise InputError(f"Unknown pattern {pattern!r}: choose one of {', '.join(FREE_AXES)}.")
+    own = [method for method in methods if isinstance(method, Method)]
+    if own and not any(pattern in method.patterns for method in own):
+        raise InputError(f"None of the methods can have the pattern {pattern}: choose others, or leave it out.")
+
+
+def _of_volumes(
+    methods: Sequence[ComparedMethod], pattern: str | None, data: Any, reading: Mapping[str, Any]
+) -> bool:
+    """Whether samples are volumes, if nothing else is said: a mask of three axes may also be one of frames."""
+    if pattern == "3d" or any(method.for_volumes for method in methods if isinstance(method, Method)):
+        return True
+    if not any(method.for_volumes for method in methods):
+        return False
+    with suppress(InputError):  # of which the next attempt to read the data will tell
+        return not load(data, Reading(**reading)).geometry.indexed
+    return True
 
 
 def _check_workers(jobs: int | None, scheduler: str | None) -> None:
@@ -338,12 +383,19 @@ def _recon_fingerprint(recon: Reconstruction) -> dict[str, Any]:
     kind = f"{type(recon).__module__}.{type(recon).__qualname__}"
     if isinstance(recon, Network):
         return {"kind": kind, "consistent": recon.data_consistency, "sha256": _weights_fingerprint(recon.module)}
-    return {"kind": kind, "settings": repr(sorted(vars(recon).items()))}
+    arrays = {name: getattr(recon, name) for name in getattr(recon, "arrays", ())}
+    found = {"kind": kind, "settings": repr(sorted(each for each in vars(recon).items() if each[0] not in arrays))}
+    known = {name: array for name, array in arrays.items() if array is not None}
+    return found | ({"sha256": _tensors_fingerprint(known)} if known else {})
 
 
 def _weights_fingerprint(network: nn.Module) -> str:
+    return _tensors_fingerprint(network.state_dict())
+
+
+def _tensors_fingerprint(tensors: Mapping[str, torch.Tensor]) -> str:
     digest = hashlib.sha256()
-    for name, tensor in network.state_dict().items():
+    for name, tensor in tensors.items():
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -4,6 +4,7 @@ Units are centred, (*units). The units of equal numbers, those of one kz, are a 
 are one group.
 """
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,17 @@ def group_of(pattern: "Pattern") -> torch.Tensor:
     return result
 
 
+@functools.lru_cache(maxsize=2)  # asked for every candidate of a search
+def _groups_in_order(pattern: "Pattern") -> tuple[torch.Tensor, torch.Tensor]:
+    """The numbers of the units of each group, (group, units), nearest to the centre first, and which of them never
+    are acquired: the last ones."""
+    never, group = pattern.never().flatten(), group_of(pattern).flatten()
+    order = pattern.distance().flatten().masked_fill(never, torch.inf).argsort(stable=True)
+    order = order[group[order] >= 0]
+    order = order[group[order].argsort(stable=True)].reshape(int(group.max()) + 1, -1)
+    return order, never[order]
+
+
 def rows_of(pattern: "Pattern", always: UnitMask) -> GapRows:
     """The rows along the direction of the largest gap; those in no group hold nothing."""
     ((position, gap),) = pattern.limits.largest_gap
@@ -62,16 +74,15 @@ def largest(pattern: "Pattern", values: Units, count: int) -> UnitMask:
     values = values.detach().cpu().double()
     always = values.isposinf() & ~pattern.never()
     check_numbers(pattern, always, count)
-    group = group_of(pattern).flatten()
-    share = count // (int(group.max()) + 1)
-    order = pattern.by_value(values)
     if not pattern.limits.largest_gap:
-        by_group = order[group[order].argsort(stable=True)]
-        sorted_group = group[by_group]
-        rank = torch.arange(len(by_group)) - torch.searchsorted(sorted_group, sorted_group)
         chosen = torch.zeros(values.numel(), dtype=torch.bool)
-        chosen[by_group[rank < share]] = True
+        nearest_first, last = _groups_in_order(pattern)
+        values = values.flatten()[nearest_first].masked_fill(last, -torch.inf)
+        order = values.argsort(dim=1, descending=True, stable=True)
+        chosen[nearest_first.gather(1, order[:, : count // len(order)])] = True
         return chosen.reshape(pattern.unit_shape)
+    order = pattern.by_value(values)
+    share = count // (int(group_of(pattern).max()) + 1)
     finite = values[values.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     span = high - low or 1.0

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from promask.errors import InputError
+from promask.sampling.feasible import check_numbers
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask, Units
 
@@ -72,7 +74,7 @@ def golden(pattern: Pattern, budget: int, power: float, step: float, kept: UnitM
     """
     frames, *space = pattern.unit_shape
     distance = pattern.distance().sqrt()
-    density = (1 - distance / distance.max()).clamp_min(0.5 / max(space)) ** power
+    density = (1 - distance / distance.max().clamp_min(1e-12)).clamp_min(0.5 / max(space)) ** power
     density = density.masked_fill(kept | pattern.never(), 0)
     time = torch.arange(frames, dtype=torch.float64) * step
     if len(space) > 1:
@@ -83,16 +85,36 @@ def golden(pattern: Pattern, budget: int, power: float, step: float, kept: UnitM
         return -(order % 1) / density.clamp_min(1e-12)
     values = -pattern.distance()
     number = budget // frames - int(kept[0].sum())
-    for frame, (weights, start) in enumerate(zip(density, time.tolist(), strict=True)):
-        shares = weights.cumsum(0) / weights.sum()
-        wanted = (torch.arange(number, dtype=torch.float64) + start % 1) / max(number, 1)
-        free = weights > 0
-        for place in torch.searchsorted(shares, wanted, right=True).clamp_max(len(weights) - 1).tolist():
-            near = (torch.arange(len(weights)) - place).abs().masked_fill(~free, len(weights))
-            nearest = int(near.argmin())
-            values[frame, nearest] += FIRST
-            free[nearest] = False
+    shares = density.cumsum(1) / density.sum(1, keepdim=True)
+    wanted = (torch.arange(number, dtype=torch.float64) + time[:, None] % 1) / max(number, 1)
+    places = torch.searchsorted(shares, wanted, right=True).clamp_max(density.shape[1] - 1)
+    for frame, (free, row) in enumerate(zip((density > 0).tolist(), places.tolist(), strict=True)):
+        values[frame, nearest_free(free, row)] += FIRST
     return values
+
+
+def nearest_free(free: Sequence[bool], places: Sequence[int]) -> list[int]:
+    """For each place in turn the nearest one that is still free, of two the lower.
+
+    >>> nearest_free([True, True, False, True], [1, 1, 1])
+    [1, 0, 3]
+
+    Args:
+        free: Whether each place is free at first.
+        places: Those that are wished for.
+
+    Returns:
+        As many different places, or all that are free.
+    """
+    left, found = list(free), list[int]()
+    for place in places:
+        near = ((place - distance, place + distance) for distance in range(len(left)))
+        inside = (each for each in itertools.chain.from_iterable(near) if 0 <= each < len(left))
+        nearest = next((each for each in inside if left[each]), None)
+        if nearest is not None:
+            left[nearest] = False
+            found.append(nearest)
+    return found
 
 
 def centres(pattern: Pattern, budget: int, width: int | None = None) -> list[UnitMask]:
@@ -109,7 +131,16 @@ def centres(pattern: Pattern, budget: int, width: int | None = None) -> list[Uni
     if width is not None:
         return [pattern.block(width, budget)]
     found = (pattern.centre(each) for each in WIDTHS)
-    return [kept for kept in found if int(kept.sum()) <= MOST_CENTRE * budget]
+    return [kept for kept in found if int(kept.sum()) <= MOST_CENTRE * budget and _fits(pattern, kept, budget)]
+
+
+def _fits(pattern: Pattern, kept: UnitMask, budget: int) -> bool:
+    """Whether masks that keep the limits can have a centre; of none at all, whoever makes masks will tell."""
+    try:
+        check_numbers(pattern, kept, budget)
+    except InputError:
+        return not kept.any()
+    return True
 
 
 def lattices(pattern: Pattern, budget: int, width: int | None = None) -> Iterator[UnitMask]:

@@ -310,6 +310,8 @@ class LimitSettings:
                 raise InputError(
                     f"There is no axis {axis} for `{name}`: axes have numbers, 0 to {dimensions - 1}."
                 )
+            if name == "partial_fourier" and pattern.indexed and axis % dimensions == 0:
+                raise InputError(f"`{name}` is for directions of k-space, and not for {pattern.indexed}s.")
             if axis % dimensions in pattern.free:
                 return pattern.free.index(axis % dimensions)
             if not strict:
@@ -408,7 +410,12 @@ def axis_number(axis: Direction, directions: Sequence[str], dimensions: int) -> 
         return axis
     name = f"k{axis.lower().removeprefix('k')}"
     if name not in directions:
-        known = f"are {', '.join(directions)}" if directions else f"have numbers, 0 to {dimensions - 1}"
+        encoded = [each for each in directions if each.startswith("k")]
+        if axis in directions:
+            raise InputError(
+                f"The axis {axis} is not encoded, and is no direction: choose from {', '.join(encoded)}."
+            )
+        known = f"are {', '.join(encoded)}" if directions else f"have numbers, 0 to {dimensions - 1}"
         raise InputError(f"There is no direction {axis!r}: the axes of k-space {known}.")
     return list(directions).index(name)
 

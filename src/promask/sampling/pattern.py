@@ -280,8 +280,10 @@ class Pattern:
             position: Its place among the undersampled ones.
 
         Returns:
-            Such as `ky`, or `axis 0` if it is not known.
+            Such as `ky`, or `axis 0` if it is not known; `frame` for the axis of frames.
         """
+        if self.varies and position == 0:
+            return self.indexed
         axis = self.free[position]
         return self.directions[axis] if self.directions else f"axis {axis}"
 
@@ -585,3 +587,31 @@ def scannable(usual: str, possible: Sequence[int], dimensions: int, readout: boo
     most = dimensions - readout
     fitting = [free for free in possible if free <= most]
     return usual if FREE_AXES[usual] <= most or not fitting else f"{max(fitting)}d"
+
+
+def usual_on(usual: str, possible: Sequence[str], dimensions: int, readout: bool, indexed: bool) -> str:
+    """The name of the pattern on data for which none was chosen.
+
+    >>> usual_on("2d", ("1d", "2d", "kt", "kt-2d"), dimensions=3, readout=False, indexed=True)
+    'kt'
+    >>> usual_on("2d", ("1d", "2d"), dimensions=3, readout=False, indexed=True)
+    '1d'
+
+    Args:
+        usual: The pattern if there is neither a readout nor an axis of frames.
+        possible: The names of those that may be chosen.
+        dimensions: How many axes k-space has, that of frames among them.
+        readout: Whether one of them is a readout, which is not undersampled.
+        indexed: Whether the first axis counts frames or contrasts.
+
+    Returns:
+        Of series, all phase encodings of each frame, or lines if the readout is not known; if that is not
+        possible, the same for all frames together. Otherwise what `scannable` finds.
+    """
+    if not indexed:
+        free = [FREE_AXES[name] for name in possible if name not in PER_FRAME]
+        return scannable(usual, free, dimensions, readout) if free else usual
+    most = dimensions - 2 if readout else 1
+    fitting = [name for name in possible if FREE_AXES[name] <= most]
+    own = [name for name in fitting if name in PER_FRAME]
+    return max(own or fitting, key=FREE_AXES.__getitem__, default=usual)
