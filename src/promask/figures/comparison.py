@@ -44,13 +44,14 @@ OTHER_COLOURS = tuple(
     "#4e79a7 #59a14f #8c6d4f #76b7b2 #9c89b8 #b0a23c #6b6b6b #5b8c8a #a0cbe8 #b5b5b5".split()  # noqa: SIM905
 )
 MARKERS = "osD^vP<X>pd"
-FULL_LINE: Mapping[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}
+FULL_LINE: dict[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}
 
 
 def quality_over_acceleration(comparison: Comparison) -> "Figure":
     """A panel for each metric that is defined: a line for each method, with one standard deviation over masks.
 
-    Metrics of a group share a row; the fully sampled images, if they have a quality, are a dashed line.
+    Metrics of a group share a row; the fully sampled images, if they have a quality, are a dashed line,
+    and their temporal mean is a dotted one.
     """
     from matplotlib.figure import Figure
 
@@ -68,7 +69,7 @@ def quality_over_acceleration(comparison: Comparison) -> "Figure":
         for axes in row[len(names) :]:
             axes.remove()
     lines = {line.get_label(): line for axes in figure.axes for line in axes.lines}
-    first = [comparison.full.method] if comparison.full else []
+    first = [row.method for row in comparison.above]
     handles = [lines[method] for method in (*first, *comparison.methods) if method in lines]
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9, handlelength=3)
     return figure
@@ -77,8 +78,9 @@ def quality_over_acceleration(comparison: Comparison) -> "Figure":
 def _panel(
     axes: "Axes", comparison: Comparison, name: str, metric: Metric, styles: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    if comparison.full is not None:
-        axes.axhline(comparison.full.mean(name), label=comparison.full.method, **FULL_LINE)
+    for row in comparison.above:
+        dotted = {"linestyle": ":"} if row is comparison.frozen else {}
+        axes.axhline(row.mean(name), label=row.method, **FULL_LINE | dotted)
     for method, style in styles.items():
         _line(axes, [row for row in comparison.scores if row.method == method], name, style)
     more = metric.sign > 0

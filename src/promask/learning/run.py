@@ -60,8 +60,8 @@ class Run:
         record: What else run.json says: the data, the time, an evaluation.
         network: The network that was trained while the mask was learned.
         trajectory: The probabilities of the first member at some of its steps.
-        recon: The reconstruction that the mask was learned for; it is not saved, but for its name, its settings and
-            its prior.
+        recon: The reconstruction that the mask was learned for; of it, the name, the settings and the
+            prior are saved.
         prior: What the reconstruction knows from the data that were learned from, if it knows anything.
     """
 
