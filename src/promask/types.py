@@ -179,7 +179,7 @@ class Sample:
     group: str
     name: str
     unlabelled: tuple[str, ...] = ()
-    maps: Image | None = None
+    maps: Num[Tensor, "coil *#space"] | None = None
     clean: Image | None = None
     place: SlicePlace | None = None
 

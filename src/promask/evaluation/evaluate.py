@@ -586,14 +586,22 @@ def unseen_part(
         pattern = run.distribution.pattern
         settings = {**run.config.reading_settings(), "volumes": len(pattern.shape) - bool(pattern.indexed) == 3}
         as_learned = {name: settings[name] for name in ("kspace", "volumes", "size")}
-        volumes = Reading(volumes=settings["volumes"])
-        name = source_text(data) if is_source(data) else load(data, volumes).name
+        name = source_text(data) if is_source(data) else _name_of(data, settings, reading)
         own = same_data(run.record.data.source, name)
         if not own:
             channels = load(data, Reading(**as_learned | reading)).shape[0]
             simulated = ("coils", "noise") if channels == 1 else ("noise",)
             settings = as_learned | {name: settings[name] for name in simulated}
     return part or (OTHER_PART[run.record.data.part] if own else None), settings
+
+
+def _name_of(data: Any, settings: dict[str, Any], reading: dict[str, Any]) -> str:
+    """The name of data that are no files, with the axes of the run if no others are given and they fit."""
+    volumes = {"volumes": settings["volumes"], **reading}
+    try:
+        return load(data, Reading(**{"axes": settings["axes"], **volumes})).name
+    except InputError:
+        return load(data, Reading(**volumes)).name
 
 
 def check_shape(run: Run, data: SampleSet) -> None:
