@@ -10,11 +10,19 @@ from promask.cli.show import columns_of, frozen_row, metrics_table
 from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.evaluation.cells import Comparison, Conditions, Scores
+from promask.evaluation.density import sampling_density
 from promask.evaluation.evaluate import evaluate, load_for_mask
+from promask.evaluation.noise import measure_noise
+from promask.evaluation.physics import pattern_of
+from promask.evaluation.point_spread import point_spread
 from promask.evaluation.tables import markdown, records
 from promask.evaluation.temporal import moving_region
 from promask.figures.comparison import quality_over_acceleration
 from promask.learning.records import Quality
+from promask.operators.encoding import combine_coils
+from promask.operators.fourier import space_axes, to_image
+from promask.sampling.pattern import Pattern
+from promask.types import Geometry
 
 FRAMES, SIZE = 6, 24
 
@@ -211,3 +219,57 @@ def test_records_keep_the_quality_of_series(beating, mask):
     table = metrics_table(rows, columns_of(rows))
     assert [column.header.plain for column in table.columns][2:4] == ["PSNR (dB)", "PSNR moving (dB)"]
     assert [cell.plain for cell in table.columns[0].cells] == ["frozen heart", "mask"]
+
+
+def test_the_density_of_frames_is_that_of_each_line(mask):
+    pattern = pattern_of(mask, Geometry(axes=("frame", "ky", "kx"), indexed="frame"))
+    lines = mask[:, :, 0].numpy()
+    found = sampling_density(pattern.restrict(mask), pattern)
+    assert found.directions == ("ky",)
+    assert found.per_direction == (tuple(lines.sum(0).tolist()),)
+    assert found.per_frame == tuple(lines.sum(1).tolist())
+    assert found.largest_gap == (max(int(np.diff(np.flatnonzero(frame)).max()) for frame in lines),)
+    assert found.calibration[0] >= 4
+    assert lines[:, SIZE // 2 - found.calibration[0] // 2 :][:, : found.calibration[0]].all()
+
+
+def test_the_point_spread_of_frames_is_in_x_f_space():
+    """A lattice that is shifted by a line in every frame: one alias of the height of the peak, at another f."""
+    lines = (torch.arange(SIZE) + torch.arange(FRAMES)[:, None]) % 2 == 0
+    pattern = Pattern((FRAMES, SIZE, SIZE), (0, 1), directions=("frame", "ky", "kx"), indexed="frame")
+    found = point_spread(lines, pattern)
+    spread = np.abs(np.fft.fftn(lines.numpy())) / lines.sum().item()
+    assert found.directions == ("ky",)
+    assert found.side_lobe == pytest.approx(1)
+    assert np.sort(spread.ravel())[-2:] == pytest.approx([1, 1])
+    assert found.average_side_lobe == pytest.approx(0, abs=1e-12)  # all frames together have every line
+    assert found.width[0] == pytest.approx(1.207, abs=0.01)
+    assert found.energy_outside == pytest.approx(0.5)
+
+
+def test_noise_of_frames(mask, beating):
+    """Averaging all frames divides the noise by the root of their number; one frame alone keeps it."""
+    data = load(beating, Reading(axes="slice frame y x", coils=3))
+    everything, sample = torch.ones(FRAMES, SIZE, SIZE, dtype=torch.bool), data[0]
+    found = measure_noise(sample, everything, SumOfCoils(), 1.0, 64, indexed="frame")
+    assert found.amplification.shape == (FRAMES, SIZE)
+    assert found.amplification.nanmean() == pytest.approx(1, abs=0.05)
+    averaged = measure_noise(sample, everything, SumOfCoils(average=True), 1.0, 64, indexed="frame")
+    assert averaged.amplification.nanmean() == pytest.approx(FRAMES**-0.5, abs=0.03)
+    assert averaged.where == f"position {SIZE // 2} of {SIZE} along axis 2"
+
+
+class SumOfCoils:
+    """Coils combined by their sensitivities, and perhaps the mean over frames."""
+
+    name, uses_maps, iterative, temporal = "sum", True, False, True
+
+    def __init__(self, average=False):
+        self.average = average
+
+    def reference(self, images, maps):
+        return combine_coils(images, maps)
+
+    def __call__(self, kspace, mask, maps=None):
+        images = combine_coils(to_image(mask * kspace, space_axes(kspace.ndim - 3)), maps)
+        return images.mean(2, keepdim=True).expand_as(images) if self.average else images

@@ -320,6 +320,7 @@ def noise(
             position,
             seed,
             find_device(device),
+            shown.images.geometry.indexed,
         )
         for name, mask in shown.masks.items()
     }

@@ -153,13 +153,18 @@ def physics_sentences(result: "Evaluation") -> Iterator[str]:
     spread, density = result.physics.point_spread, result.physics.density
     unit, widths = ("pixels", spread.width) if spread.width_mm is None else ("mm", spread.width_mm)
     along = ", ".join(f"{name} {width:.3g}" for name, width in zip(spread.directions, widths, strict=True))
+    still = spread.average_side_lobe
+    lobes = "" if still is None else f" in x-f space and {still:.1%} of all frames together"
     yield (
-        f"Point spread: width {along} {unit}, side lobe {spread.side_lobe:.1%} of the peak, "
+        f"Point spread: width {along} {unit}, side lobe {spread.side_lobe:.1%} of the peak{lobes}, "
         f"{spread.energy_outside:.0%} of the energy outside of the main lobe."
     )
     block, gaps = (" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap))
     within = f", x{density.acceleration_in_ellipse:.4g} within the ellipse" if len(spread.directions) > 1 else ""
-    yield f"Sampling: x{density.acceleration:.4g}{within}, sampled completely {block}, largest gap {gaps}."
+    frames = f", {spans(density.per_frame)} in each frame" if density.per_frame else ""
+    yield (
+        f"Sampling: x{density.acceleration:.4g}{within}{frames}, sampled completely {block}, largest gap {gaps}."
+    )
     if result.noise is not None:
         noise = result.noise.summary()
         amplified, g = noise["amplification"], noise["g_factor"]
@@ -168,6 +173,12 @@ def physics_sentences(result: "Evaluation") -> Iterator[str]:
             f"g-factor {g['mean']:.3g} and {g['percentile_95']:.3g} ({noise['replicas']} replicas of "
             f"{noise['where']}, {noise['recon']})."
         )
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """The smallest and the largest of some numbers, or the one that they all are."""
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def quality_tables(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[RichTable]:

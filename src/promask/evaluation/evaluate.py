@@ -288,8 +288,10 @@ def noise_of_middle(
     sample = data[index]
     if sample.maps is None:
         return None
-    found = measure_noise(sample, mask, recon, acceleration, replicas, device=device)
-    return replace(found, where=", ".join(filter(None, (f"image {index}", found.where))))
+    indexed = data.geometry.indexed
+    found = measure_noise(sample, mask, recon, acceleration, replicas, device=device, indexed=indexed)
+    which = f"{'series' if indexed else 'image'} {index}"
+    return replace(found, where=", ".join(filter(None, (which, found.where))))
 
 
 def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = ()) -> float:
