@@ -256,7 +256,7 @@ def test_noise_of_frames(mask, beating):
     assert found.amplification.nanmean() == pytest.approx(1, abs=0.05)
     averaged = measure_noise(sample, everything, SumOfCoils(average=True), 1.0, 64, indexed="frame")
     assert averaged.amplification.nanmean() == pytest.approx(FRAMES**-0.5, abs=0.03)
-    assert averaged.where == f"position {SIZE // 2} of {SIZE} along axis 2"
+    assert averaged.where == f"position {SIZE // 2} of {SIZE} along axis 1"
 
 
 class SumOfCoils:
