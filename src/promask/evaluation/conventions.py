@@ -13,7 +13,6 @@ from promask.errors import InputError
 from promask.evaluation.temporal import TemporalQuality, similarity_of_frames
 from promask.losses import metrics
 from promask.losses.metrics import GAUSSIAN, UNIFORM, PerImage, Window
-from promask.sampling.pattern import Pattern
 from promask.types import Images
 
 
@@ -236,15 +235,6 @@ CONVENTIONS: Mapping[str, Convention] = {
         "nothing is clipped; SSIM is the mean over its images, with a 7 x 7 uniform window.",
     ),
 }
-
-
-def unit_noun(pattern: Pattern) -> str:
-    """What is acquired or not as a whole, to a user.
-
-    >>> unit_noun(Pattern((4, 6), (1,)))
-    'lines'
-    """
-    return "lines" if len(pattern.free) == 1 else "samples"
 
 
 def find_convention(name: str) -> Convention:

@@ -6,12 +6,12 @@ from typing import Any
 
 from promask.data.sources import short_source
 from promask.errors import count
-from promask.evaluation.conventions import unit_noun
 from promask.evaluation.noise import NoiseMap
 from promask.evaluation.physics import MaskPhysics
 from promask.figures.layout import plane_note
 from promask.learners import describe
 from promask.learning.config import names_segmentation
+from promask.learning.phrases import sample_noun, unit_noun, units_acquired
 from promask.learning.run import Run
 from promask.report.measurements import HELD_OUT, LEARNED, OTHER, SAME, SOME, RunMeasurements
 
@@ -332,13 +332,13 @@ def _source(run: Run) -> str:
 
 
 def _noun(run: Run) -> str:
-    return "volume" if run.config.volumes else "image"
+    return sample_noun(run.distribution.pattern)
 
 
 def _acquired(run: Run) -> str:
     pattern = run.distribution.pattern
     within = f", {run.stated_acceleration}" if run.acceleration_within is not None else ""
-    return f"{run.distribution.budget} of {pattern.units} {unit_noun(pattern)}{within}"
+    return f"{units_acquired(pattern, run.distribution.budget)}{within}"
 
 
 def _steps(run: Run) -> str:
