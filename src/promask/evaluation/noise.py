@@ -42,7 +42,7 @@ class NoiseMap:
     """The noise amplification of every pixel, and how it was found.
 
     Args:
-        amplification: (*space), of one slice: NaN outside of the object.
+        amplification: (*space), of one slice, or of one line in all frames: NaN outside of the object.
         acceleration: Of the mask.
         recon: The name of the reconstruction.
         method: `replicas`: the standard deviation over pseudo-replicas; `analytic`: from the sensitivities alone.
@@ -50,6 +50,7 @@ class NoiseMap:
         sigma: The noise of the replicas, relative to the largest magnitude of the fully sampled image.
         where: Of a volume, the position along the readout; and which sample it is, where that is known.
         sense: For a mask that is a lattice, the exact one of unfolding by SENSE.
+        indexed: Of a series, what its first axis counts: `frame` or `contrast`; otherwise empty.
     """
 
     amplification: Float[Tensor, "*space"]
@@ -60,6 +61,7 @@ class NoiseMap:
     sigma: float | None = None
     where: str = ""
     sense: "NoiseMap | None" = None
+    indexed: str = ""
 
     @property
     def g_factor(self) -> Float[Tensor, "*space"]:
@@ -176,7 +178,7 @@ def measure_noise(
     sense = (
         None if indexed else sense_noise(sample.maps, mask, acceleration, inside, largest_group=len(sample.maps))
     )
-    return NoiseMap(amplification, acceleration, recon.name, "replicas", replicas, SIGMA, where, sense)
+    return NoiseMap(amplification, acceleration, recon.name, "replicas", replicas, SIGMA, where, sense, indexed)
 
 
 class RunningVariance:

@@ -53,6 +53,8 @@ WIDEST = 2.6
 """Of a column, in inches."""
 BAR = 0.7
 """Room for the colour bar."""
+LINES = 0.7
+"""The height of the picture of a line over time, relative to its width."""
 
 
 def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -> "Figure":
@@ -161,7 +163,9 @@ def noise_figure(maps: Mapping[str, NoiseMap]) -> "Figure":
     highest = float(np.quantile(known.numpy(), 0.995)) if len(known) else 1.0
     width = min(width_of(len(maps), BAR), WIDEST)
     height = max(height_for(width, each.shape) for each in values.values())
-    lines = 5 if any(found.sense for found in maps.values()) else 4
+    over_time = {name for name, found in maps.items() if found.indexed and found.amplification.ndim == 2}
+    height = max(height, LINES * width) if over_time else height
+    lines = 5 if over_time or any(found.sense for found in maps.values()) else 4
     grid = Grid.of([width] * len(maps), [height], [lines], right=BAR)
     for column, (name, found) in enumerate(maps.items()):
         grid.name_column(column, name)
@@ -176,8 +180,11 @@ def noise_figure(maps: Mapping[str, NoiseMap]) -> "Figure":
         if found.sense is not None:
             unfolded = found.sense.summary()["g_factor"]
             caption += f"\nSENSE g: mean {unfolded['mean']:.3g}, max {unfolded['maximum']:.3g}"
-        outside = values[name].isnan()
-        last = grid.show(0, column, values[name], caption, outside, cmap=SPREAD, vmin=0, vmax=highest)
+        style: dict[str, Any] = {"cmap": SPREAD, "vmin": 0, "vmax": highest}
+        if name in over_time:
+            caption = f"one line, {found.indexed}s downwards\n{caption}"
+            style |= {"aspect": "auto", "interpolation": "nearest"}
+        last = grid.show(0, column, values[name], caption, values[name].isnan(), **style)
     grid.bar_beside(last, "noise amplification")
     return grid.figure
 

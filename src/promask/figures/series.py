@@ -117,6 +117,55 @@ def reconstruct_series(
     return Series.of(found)
 
 
+def xt(
+    masks: Mapping[str, Mask],
+    data: SampleSet,
+    index: int | None = None,
+    recon: Reconstruction = ZERO_FILLED,
+    device: str | torch.device = "cpu",
+) -> "Figure":
+    """Profiles over time through what moves, with each of the masks, and the PSNR of every frame.
+
+    Args:
+        masks: Centred masks (frame, *space), by the names that are written above them.
+        data: Series of frames, as `held_out` gives them.
+        index: The number of the series; None: the one in the middle.
+        recon: How it is reconstructed.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
+
+    Returns:
+        A matplotlib figure.
+    """
+    return profile_figure(reconstruct_series(masks, data, index, recon, device))
+
+
+def movie(
+    masks: Mapping[str, Mask],
+    data: SampleSet,
+    out: str | Path,
+    index: int | None = None,
+    recon: Reconstruction = ZERO_FILLED,
+    device: str | torch.device = "cpu",
+    resolution: int = LENGTH,
+) -> Path:
+    """Write an animated picture of a series with each of the masks, and of their errors.
+
+    Args:
+        masks: Centred masks (frame, *space), by the names that are written above them.
+        data: Series of frames, as `held_out` gives them.
+        out: The file, .gif or .webp; without an ending, .gif.
+        index: The number of the series; None: the one in the middle.
+        recon: How it is reconstructed.
+        device: Where PyTorch computes, such as `cpu` or `cuda`.
+        resolution: Dots per inch.
+
+    Returns:
+        The file that was written.
+    """
+    film_file(Path(out))  # before any work, see that it can be written
+    return save_film(reconstruct_series(masks, data, index, recon, device), Path(out), resolution)
+
+
 def profile_figure(series: Series) -> "Figure":
     """A frame, the profile over time through what moves, its error, and the PSNR of every frame.
 
