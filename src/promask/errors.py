@@ -52,8 +52,10 @@ def count(number: int, noun: str) -> str:
 
     >>> count(1, "image"), count(3, "image")
     ('1 image', '3 images')
+    >>> count(3, "series")
+    '3 series'
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 or noun.endswith("series") else f"{number} {noun}s"
 
 
 def check_keywords(given: Iterable[str], known: Collection[str]) -> None:

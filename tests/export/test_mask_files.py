@@ -80,7 +80,7 @@ def test_free_axes_are_those_along_which_a_mask_varies():
         (np.array(["a"]), {}, "only 0 and 1"),
         (None, {}, "only 0 and 1"),
         (np.zeros((3, 3)), {}, "acquires nothing"),
-        (np.ones((1, 2, 3, 4)), {}, "1 to 3 axes"),
+        (np.ones((1, 2, 3, 4, 5)), {}, "1 to 3 axes"),
         (np.ones(()), {}, "1 to 3 axes"),
         (np.ones((3, 3)), {"asked": 0.5}, "at least 1"),
         (np.eye(3), {"free": [1]}, "whole units"),

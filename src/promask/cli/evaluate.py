@@ -9,7 +9,7 @@ import typer
 from promask.cli import options
 from promask.cli.options import RECONSTRUCTIONS, option, with_reading
 from promask.cli.progress import ProgressDisplay
-from promask.cli.show import physics_sentences, quality_tables, show_stability
+from promask.cli.show import frozen_row, physics_sentences, quality_tables, show_stability
 from promask.cli.terminal import output, print_json
 from promask.errors import count
 
@@ -54,6 +54,7 @@ def evaluate(
       promask evaluate runs/knee fastmri:ROOT --convention fastmri
       promask evaluate runs/task cardiac --network unet.safetensors
     """
+    from promask.data.axes import FRAME
     from promask.data.folders import shorten
     from promask.evaluation.conventions import find_convention
     from promask.evaluation.evaluate import evaluate as measure
@@ -68,11 +69,13 @@ def evaluate(
     if as_json:
         print_json(summary)
     else:
-        output.print(*quality_tables({str(mask): summary}), sep="\n")
+        output.print(*quality_tables({**frozen_row(summary), str(mask): summary}), sep="\n")
         volumes = f" in {count(len(result.psnr), 'volume')}" if result.of == "volume" else ""
+        measured = count(result.images, "series" if result.of == "series" else "sample")
+        indexed = FRAME if result.temporal else ""
         output.print(
-            f"{count(result.images, 'sample')}{volumes} of {shorten(data)} ({result.part}), {result.recon}. "
-            f"{find_convention(convention).sentence}"
+            f"{measured}{volumes} of {shorten(data)} ({result.part}), {result.recon}. "
+            f"{find_convention(convention).described(indexed)}"
         )
         for sentence in physics_sentences(result):
             output.print(sentence)

@@ -320,10 +320,71 @@ def noise(
             position,
             seed,
             find_device(device),
+            shown.images.geometry.indexed,
         )
         for name, mask in shown.masks.items()
     }
     return physics.noise_figure(maps)
+
+
+@figure_command
+def xt(
+    masks: Masks,
+    data: OptionalData = None,
+    image: Image = None,
+    acceleration: Acceleration = None,
+    recon: options.Recon = None,
+    seed: Seed = 0,
+    part: options.Part = None,
+    device: options.Device = "cpu",
+    *,
+    on_file: "OnFile",
+    reading: dict[str, Any],
+) -> "Figure":
+    """Show a series of frames over time: profiles through what moves, errors, and the PSNR of every frame.
+
+    Example: promask figure xt runs/cine lattice=lattice.npy --out xt
+    """
+    from promask.figures.images import MaskSource, load_masks
+    from promask.figures.series import xt as make
+
+    sources = [MaskSource.parse(word) for word in masks]
+    shown = load_masks(sources, data, acceleration, recon, seed, part, on_file, device, **reading)
+    return make(shown.masks, shown.images, image, shown.recon, device)
+
+
+@app.command()
+@with_reading
+def movie(
+    masks: Masks,
+    out: Annotated[Path, option("FILE", "Where to write it: .gif or .webp.", False)],
+    data: OptionalData = None,
+    image: Image = None,
+    acceleration: Acceleration = None,
+    recon: options.Recon = None,
+    seed: Seed = 0,
+    part: options.Part = None,
+    device: options.Device = "cpu",
+    dpi: Annotated[int | None, option("N", "Dots per inch of the pictures.", "110", min=20, max=600)] = None,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Write an animated picture of a series of frames with several masks, and of their errors.
+
+    Example: promask figure movie runs/cine lattice=lattice.npy --out movie.gif
+    """
+    from promask.data.device import find_device
+    from promask.figures.images import MaskSource, load_masks
+    from promask.figures.series import LENGTH, film_file
+    from promask.figures.series import movie as make
+
+    film_file(out)  # before any work, see that it can be written
+    find_device(device)
+    sources = [MaskSource.parse(word) for word in masks]
+    with ProgressDisplay() as display:
+        shown = load_masks(sources, data, acceleration, recon, seed, part, display.on_file, device, **reading)
+        path = make(shown.masks, shown.images, out, image, shown.recon, device, dpi or LENGTH)
+    output.print(f"Written: {path}")
 
 
 def _load(folders: list[Path]) -> "list[Run]":

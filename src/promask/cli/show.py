@@ -25,6 +25,13 @@ COLUMNS = (
     ("nmse", "NMSE", ".5f", ".5f"),
 )
 """The columns of a table of masks: name, heading, and how values and their spread are written."""
+SERIES_COLUMNS = (
+    *COLUMNS[:2],
+    ("psnr_moving", "PSNR moving (dB)", ".2f", ".2f"),
+    *COLUMNS[2:],
+    ("nmse_differences", "NMSE differences", ".4f", ".4f"),
+)
+"""The same for series of frames."""
 OVERLAP = (("dice", "Dice", ".4f", ".4f"), ("iou", "IoU", ".4f", ".4f"))
 PIXEL_STD = ("pixel_std", "pixel ±", ".2%", "")
 
@@ -55,10 +62,12 @@ def show_run(run: "Run", out: Path, as_json: bool) -> None:
         print_json(summary)
         return
     if compared.images < evaluation.images:  # the others were measured on some of them
-        output.print(metrics_table({"promask": evaluation.to_json()}), "")
+        whole = {**frozen_row(evaluation.to_json()), "promask": evaluation.to_json()}
+        output.print(metrics_table(whole, columns_of(whole)), "")
     masks = {name: quality.to_json() for name, quality in compared.masks.items()}
     overlap = tuple(column for column in OVERLAP if column[0] in masks["promask"])
-    output.print(metrics_table(masks, (*COLUMNS, *overlap)))
+    masks = {**frozen_row(masks["promask"]), **masks}
+    output.print(metrics_table(masks, (*columns_of(masks), *overlap)))
     if evaluation.classes is not None:
         output.print("", overlap_table("promask", evaluation.to_json()), sep="\n")
     output.print(wording.how_compared(run, compared.images, compared.draws))
@@ -144,13 +153,18 @@ def physics_sentences(result: "Evaluation") -> Iterator[str]:
     spread, density = result.physics.point_spread, result.physics.density
     unit, widths = ("pixels", spread.width) if spread.width_mm is None else ("mm", spread.width_mm)
     along = ", ".join(f"{name} {width:.3g}" for name, width in zip(spread.directions, widths, strict=True))
+    still = spread.average_side_lobe
+    lobes = "" if still is None else f" in x-f space and {still:.1%} of all frames together"
     yield (
-        f"Point spread: width {along} {unit}, side lobe {spread.side_lobe:.1%} of the peak, "
+        f"Point spread: width {along} {unit}, side lobe {spread.side_lobe:.1%} of the peak{lobes}, "
         f"{spread.energy_outside:.0%} of the energy outside of the main lobe."
     )
     block, gaps = (" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap))
     within = f", x{density.acceleration_in_ellipse:.4g} within the ellipse" if len(spread.directions) > 1 else ""
-    yield f"Sampling: x{density.acceleration:.4g}{within}, sampled completely {block}, largest gap {gaps}."
+    frames = f", {spans(density.per_frame)} in each frame" if density.per_frame else ""
+    yield (
+        f"Sampling: x{density.acceleration:.4g}{within}{frames}, sampled completely {block}, largest gap {gaps}."
+    )
     if result.noise is not None:
         noise = result.noise.summary()
         amplified, g = noise["amplification"], noise["g_factor"]
@@ -161,12 +175,31 @@ def physics_sentences(result: "Evaluation") -> Iterator[str]:
         )
 
 
+def spans(numbers: Sequence[int]) -> str:
+    """The smallest and the largest of some numbers, or the one that they all are."""
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
 def quality_tables(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[RichTable]:
     """The image quality of each mask, and that of its segmentations, where there is a network."""
-    yield metrics_table(rows)
+    yield metrics_table(rows, columns_of(rows))
     for name, row in rows.items():
         if "classes" in row:
             yield overlap_table(name, row)
+
+
+def frozen_row(summary: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fully sampled temporal mean as a row above masks; nothing where there are no series."""
+    from promask.evaluation.methods import FROZEN
+
+    frozen = summary.get("frozen")
+    return {} if frozen is None else {FROZEN: {"acceleration": None, **frozen}}
+
+
+def columns_of(rows: Mapping[str, Mapping[str, Any]]) -> Sequence[tuple[str, str, str, str]]:
+    """Those of images, or of series."""
+    return SERIES_COLUMNS if any("psnr_over_time" in row for row in rows.values()) else COLUMNS
 
 
 def overlap_table(name: str, summary: Mapping[str, Any]) -> RichTable:
@@ -199,7 +232,7 @@ def metrics_table(
         [
             name,
             *(
-                number_cell(row[key], style, row.get(f"{key}_spread"), of_spread)
+                number_cell(row.get(key), style, row.get(f"{key}_spread"), of_spread)
                 for key, _, style, of_spread in columns
             ),
         ]

@@ -21,9 +21,9 @@ from promask.data.atomic import read_array, save_array, save_text
 from promask.data.description import describe_data
 from promask.data.device import CPU
 from promask.errors import InputError, count
-from promask.evaluation.conventions import METRICS, Measure, find_convention, overlap_metrics
-from promask.evaluation.evaluate import achieved_acceleration, evaluate, segment
-from promask.evaluation.methods import FULL, ComparedMethod, Method
+from promask.evaluation.conventions import Measure, find_convention, overlap_metrics
+from promask.evaluation.evaluate import achieved_acceleration, evaluate, frozen_quality, segment
+from promask.evaluation.methods import FROZEN, FULL, ComparedMethod, Method
 from promask.learning.records import DataRecord
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
@@ -82,8 +82,7 @@ class Conditions:
     def measure(self) -> Measure:
         """What is measured: image quality in a convention, or the segmentation."""
         if self.segmentation is None:
-            rule = find_convention(self.convention)
-            return Measure(self.convention, "reconstruction", rule.of, rule.sentence, METRICS)
+            return find_convention(self.convention).measured(self.convention, self.held_out.geometry.indexed)
         return segmentation_measure(self._classes)
 
     @property
@@ -120,7 +119,7 @@ class Conditions:
                 return None
             by: dict[str, Any] = {"convention": self.convention, "recon": self.recon, "device": self.device}
             evaluation = evaluate(mask, self.held_out, "all", **by)
-            return {name: getattr(evaluation, name) for name in METRICS}
+            return {name: evaluation.values(name) for name in self.measure.metrics}
         overlap = segment(self.segmentation, self.held_out, mask, self.recon, self.device)
         if mask is None and overlap.dice.isnan().all():
             raise InputError(
@@ -133,6 +132,12 @@ class Conditions:
             if len(self._classes) > 1:
                 result |= {f"{name}_{metric}": values[:, at].tolist() for at, name in enumerate(self._classes)}
         return result
+
+    def frozen(self) -> QualityPerImage | None:
+        """The quality of the fully sampled temporal mean of every held-out series; None if there are no series."""
+        if self.segmentation is not None or self.held_out.geometry.indexed != FRAME:
+            return None
+        return frozen_quality(self.held_out, self.convention, self.recon, self.device)
 
 
 def segmentation_measure(classes: tuple[str, ...]) -> Measure:
@@ -350,6 +355,7 @@ class Comparison:
         scores: One for each method and acceleration, in the order of the table.
         full: The fully sampled images, if they have a quality; never among the methods.
         images: The images that were measured: their source, part, number, shape and subjects.
+        frozen: The fully sampled temporal mean of series, which shows no motion; never among the methods.
     """
 
     data: str
@@ -359,6 +365,12 @@ class Comparison:
     scores: Sequence[Scores]
     full: Scores | None = None
     images: DataRecord = field(default_factory=DataRecord)
+    frozen: Scores | None = None
+
+    @property
+    def above(self) -> list[Scores]:
+        """What is not compared but stands above the methods: the fully sampled images, the temporal mean."""
+        return [row for row in (self.full, self.frozen) if row is not None]
 
     @property
     def methods(self) -> list[str]:
@@ -427,7 +439,12 @@ def collect(
     read = describe_data(conditions.held_out, conditions.recon)
     images = DataRecord.of(conditions.held_out, "all" if conditions.same_images else "test", read)
     measured_on = _measured_on(values, conditions)
-    return Comparison(images.source, measure, measured_on, subjects, scores, full_scores, images)
+    still = conditions.frozen()
+    frozen = None
+    if still is not None:
+        quality = {metric: np.array([values]) for metric, values in still.items()}
+        frozen = Scores(FROZEN, 0, 1.0, [math.nan], [], quality)
+    return Comparison(images.source, measure, measured_on, subjects, scores, full_scores, images, frozen)
 
 
 def _measured_on(values: int, conditions: Conditions) -> str:

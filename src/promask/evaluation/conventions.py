@@ -4,14 +4,15 @@ A new convention is one function and one line in the table.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
+from promask.data.axes import FRAME
 from promask.errors import InputError
+from promask.evaluation.temporal import TemporalQuality, similarity_of_frames
 from promask.losses import metrics
 from promask.losses.metrics import GAUSSIAN, UNIFORM, PerImage, Window
-from promask.sampling.pattern import Pattern
 from promask.types import Images
 
 
@@ -44,6 +45,20 @@ METRICS: Mapping[str, Metric] = {
     "nmse": Metric("NMSE", ".5f", -1),
 }
 """Of images."""
+SERIES_METRICS: Mapping[str, Metric] = {
+    "psnr": METRICS["psnr"],
+    "psnr_moving": Metric("PSNR moving (dB)", ".2f", 1),
+    "ssim": METRICS["ssim"],
+    "nmse": METRICS["nmse"],
+    "nmse_differences": Metric("NMSE differences", ".4f", -1),
+}
+"""Of series of frames: over all of it, within what moves, and of frame-to-frame differences."""
+
+_MOVING = (
+    "PSNR moving is that of the pixels whose standard deviation over time is above 30 % of the largest; NMSE "
+    "differences is that of frame-to-frame differences. A frozen heart, the temporal mean of the fully sampled "
+    "frames, is what a mask must surpass."
+)
 
 
 def overlap_metrics(classes: Sequence[str]) -> dict[str, Metric]:
@@ -72,7 +87,7 @@ class Measure:
     wanted: str
     """What they are the quality of: the reconstruction, or the segmentation."""
     of: str
-    """What each value belongs to: `image` or `volume`."""
+    """What each value belongs to: `image`, `volume` or `series`."""
     sentence: str
     """To be printed beside the numbers."""
     metrics: Mapping[str, Metric]
@@ -100,15 +115,19 @@ class ImagePairs:
     """The fully sampled magnitude images of a chunk."""
     both: Callable[[range], tuple[Images, Images]]
     """The reconstructed magnitude images of a chunk, and its targets."""
+    indexed: str = ""
+    """Of series, what their first axis of space counts: `frame` or `contrast`; otherwise empty."""
 
 
 @dataclass(frozen=True)
 class ImageQuality:
-    """The metrics of every image or volume; SSIM is NaN where the window does not fit."""
+    """The metrics of every image, volume or series; SSIM is NaN where the window does not fit."""
 
     psnr: list[float]
     ssim: list[float]
     nmse: list[float]
+    temporal: TemporalQuality = field(default_factory=TemporalQuality)
+    """Empty unless they are series of frames."""
 
 
 @dataclass(frozen=True)
@@ -117,20 +136,52 @@ class Convention:
 
     measure: Callable[[ImagePairs], ImageQuality]
     of: str
-    """What each value belongs to: `image` or `volume`."""
+    """What each value belongs to, unless it is a series: `image` or `volume`."""
     sentence: str
     """To be printed beside the numbers."""
+    of_series: str
+    """The same for series of frames or contrasts."""
+
+    def described(self, indexed: str = "") -> str:
+        """The sentence to be printed beside the numbers.
+
+        Args:
+            indexed: Of series, what their first axis counts: `frame` or `contrast`; otherwise empty.
+
+        Returns:
+            How images, volumes or series are measured.
+        """
+        if not indexed:
+            return self.sentence
+        return f"{self.of_series} {_MOVING}" if indexed == FRAME else self.of_series
+
+    def measured(self, name: str, indexed: str = "") -> Measure:
+        """The metrics of images or of series in this convention, and how they are described.
+
+        Args:
+            name: Of the convention.
+            indexed: As in `described`.
+
+        Returns:
+            The measure of a comparison.
+        """
+        metrics = SERIES_METRICS if indexed == FRAME else METRICS
+        of = "series" if indexed else self.of
+        return Measure(name, "reconstruction", of, self.described(indexed), metrics)
 
 
 def paper(pairs: ImagePairs) -> ImageQuality:
-    """Each image by itself."""
+    """Each image or series by itself."""
     quality = ImageQuality([], [], [])
     for chunk in pairs.chunks:
         images, targets = metrics.clipped(*pairs.both(chunk))
         error = metrics.energy(images - targets)
         quality.psnr.extend(metrics.decibels(error / targets[0].numel()).tolist())
-        quality.ssim.extend(_similarity(images, targets, GAUSSIAN).tolist())
+        similarity = similarity_of_frames if pairs.indexed else _similarity
+        quality.ssim.extend(similarity(images, targets, GAUSSIAN).tolist())
         quality.nmse.extend((error / metrics.energy(targets)).tolist())
+        if pairs.indexed == FRAME:
+            quality.temporal.add(images, targets)
     return quality
 
 
@@ -143,6 +194,7 @@ def fastmri(pairs: ImagePairs) -> ImageQuality:
         volumes = volume_of[chunk.start : chunk.stop]
         highest.scatter_reduce_(0, volumes, pairs.targets(chunk).flatten(1).amax(1).cpu(), "amax")
 
+    temporal = TemporalQuality()
     error, energy, similarity = torch.zeros(3, len(numbers), dtype=torch.float64)
     for chunk in pairs.chunks:
         volumes = volume_of[chunk.start : chunk.stop]
@@ -154,11 +206,14 @@ def fastmri(pairs: ImagePairs) -> ImageQuality:
         # Slices of a sample that is a volume are averaged over like channels.
         slices = _similarity(images.flatten(1, -3), targets.flatten(1, -3), UNIFORM)
         similarity.index_add_(0, volumes, slices.cpu().double())
+        if pairs.indexed == FRAME:
+            temporal.add(images, targets, UNIFORM)
     count = volume_of.bincount()
     return ImageQuality(
         psnr=metrics.decibels(error / count).tolist(),
         ssim=(similarity / count).tolist(),
         nmse=(error / energy).tolist(),
+        temporal=temporal,
     )
 
 
@@ -168,23 +223,18 @@ CONVENTIONS: Mapping[str, Convention] = {
         of="image",
         sentence="Each image is scaled by the range of its target and clipped to it; SSIM has a Gaussian "
         "window of 7 pixels along each axis.",
+        of_series="Each series is scaled by the range of its target and clipped to it; SSIM is the mean over its "
+        "images, with a Gaussian window of 7 pixels along each axis.",
     ),
     "fastmri": Convention(
         fastmri,
         of="volume",
         sentence="As in fastMRI, each volume is measured as a whole, relative to the maximum of its target, and "
         "nothing is clipped; SSIM is that of its slices, with a 7 x 7 uniform window.",
+        of_series="As in fastMRI, each series is measured as a whole, relative to the maximum of its target, and "
+        "nothing is clipped; SSIM is the mean over its images, with a 7 x 7 uniform window.",
     ),
 }
-
-
-def unit_noun(pattern: Pattern) -> str:
-    """What is acquired or not as a whole, to a user.
-
-    >>> unit_noun(Pattern((4, 6), (1,)))
-    'lines'
-    """
-    return "lines" if len(pattern.free) == 1 else "samples"
 
 
 def find_convention(name: str) -> Convention:

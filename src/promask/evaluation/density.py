@@ -31,7 +31,9 @@ class SamplingDensity:
         share: Of what there is in the bin, the part that is acquired; NaN where there is nothing.
         per_direction: For each direction, how many samples have each k of it.
         largest_gap: For each direction, the largest step from a sample to the next one of the same line along it.
-        calibration: The size of the largest central block of which all is acquired, along each direction.
+        calibration: The size of the largest central block of which all is acquired, along each direction; of
+            series, in every frame.
+        per_frame: Where each frame has its own, how many samples or lines there are in each.
     """
 
     directions: tuple[str, ...]
@@ -44,6 +46,7 @@ class SamplingDensity:
     per_direction: tuple[tuple[int, ...], ...]
     largest_gap: tuple[int, ...]
     calibration: tuple[int, ...]
+    per_frame: tuple[int, ...] | None = None
 
     def summary(self) -> dict[str, Any]:
         """Plain values, as commands print them with `--json`; None where there is no share."""
@@ -78,7 +81,9 @@ def sampling_density(units: UnitMask, pattern: Pattern) -> SamplingDensity:
     counts, of = (np.bincount(number[each].clip(max=bins - 1), minlength=bins) for each in (acquired, possible))
     within = distance <= 1 + 1e-9
     axes = range(acquired.ndim)
-    projections = [acquired.sum(tuple(other for other in axes if other != axis)) for axis in axes]
+    directions = axes[pattern.varies :]
+    projections = [acquired.sum(tuple(other for other in axes if other != axis)) for axis in directions]
+    always = units.all(0) if pattern.varies else units
     inside = int((acquired & within).sum())
     return SamplingDensity(
         direction_names(pattern),
@@ -89,8 +94,9 @@ def sampling_density(units: UnitMask, pattern: Pattern) -> SamplingDensity:
         tuple(((np.arange(bins) + 0.5) / BINS).tolist()),
         tuple(np.divide(counts, of, out=np.full(len(of), np.nan), where=of > 0).tolist()),
         tuple(tuple(each.tolist()) for each in projections),
-        tuple(_largest_gap(units, axis) for axis in axes),
-        calibration_region(units),
+        tuple(_largest_gap(units, axis) for axis in directions),
+        calibration_region(always),
+        tuple(acquired.reshape(len(acquired), -1).sum(1).tolist()) if pattern.varies else None,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import torch
 
+from promask.data.axes import FRAME
 from promask.data.description import DataDescription
 from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
@@ -22,6 +23,7 @@ from promask.errors import InputError, InputWarning, check_keywords
 from promask.evaluation.conventions import ImagePairs, find_convention
 from promask.evaluation.noise import NoiseMap, measure_noise
 from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
+from promask.evaluation.temporal import TemporalQuality
 from promask.learning.records import DataRecord
 from promask.learning.run import Run
 from promask.losses import freeze_networks
@@ -68,16 +70,16 @@ class SegmentationScores:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The quality of every image or volume, and the part of the data that they belong to.
+    """The quality of every image, volume or series, and the part of the data that they belong to.
 
     Args:
-        psnr: Peak signal-to-noise ratio in dB, a value for each image or volume.
+        psnr: Peak signal-to-noise ratio in dB, a value for each image, volume or series.
         ssim: Structural similarity; NaN for images that are too small.
         nmse: Squared error relative to the energy of the fully sampled image.
         acceleration: The acceleration that the mask achieves.
         data: The images that were measured: their source, part, number, shape and subjects.
         convention: How quality was measured: `paper` or `fastmri`.
-        of: What each value belongs to: `image` or `volume`.
+        of: What each value belongs to: `image`, `volume` or `series`.
         segmented: Dice and IoU of each image, if there is a network.
         recon: The name of the reconstruction.
         network: The file of the network, or another name for it; None without a network.
@@ -85,6 +87,7 @@ class Evaluation:
         noise: The noise amplification of one image, if it was asked for and coils are combined.
         acceleration_within: The acceleration within the shutter and what partial Fourier acquires, of a run that
             has such limits.
+        temporal: Of series of frames, the quality of what moves.
     """
 
     psnr: list[float]
@@ -100,6 +103,19 @@ class Evaluation:
     physics: MaskPhysics | None = None
     noise: NoiseMap | None = None
     acceleration_within: float | None = None
+    temporal: TemporalQuality | None = None
+
+    def values(self, metric: str) -> list[float]:
+        """A metric of every image, volume or series.
+
+        Args:
+            metric: Such as `psnr`, or of series also `psnr_moving` and `nmse_differences`.
+
+        Returns:
+            NaN where it is not defined.
+        """
+        found: list[float] = getattr(self if hasattr(self, metric) else self.temporal, metric)
+        return found
 
     @property
     def images(self) -> int:
@@ -124,16 +140,17 @@ class Evaluation:
         return replace(self, data=replace(self.data, part=part, read=read))
 
     def summary(self) -> dict[str, Any]:
-        """Means over images or volumes; None where a metric is not defined (SSIM of images below 7 pixels)."""
+        """Means over what was measured; None where a metric is not defined (SSIM of images below 7 pixels)."""
         count = len(self.psnr)
         means = {name: _finite(sum(getattr(self, name)) / count) for name in ("psnr", "ssim", "nmse")}
         about = {name: getattr(self, name) for name in ("acceleration", "images", "part", "convention", "recon")}
         within = {"acceleration_within": self.acceleration_within} if self.acceleration_within is not None else {}
         volumes = {"volumes": count} if self.of == "volume" else {}
+        temporal = self.temporal.summary() if self.temporal else {}
         segmented = self.segmented.summary() if self.segmented else {}
         physics = self.physics.summary() if self.physics else {}
         noise = {"noise": self.noise.summary()} if self.noise else {}
-        parts = (means, segmented, about, within, volumes, physics, noise)
+        parts = (means, temporal, segmented, about, within, volumes, physics, noise)
         return {**{name: value for part in parts for name, value in part.items()}, "data": self.data.summary()}
 
 
@@ -183,7 +200,7 @@ def evaluate(
             the held-out subjects, or everything if nothing is known of subjects.
         on_file: Called with the number of files that were read, and how many there are.
         convention: `paper`: each image by itself; `fastmri`: each volume (all slices of a subject, or a sample
-            with three axes) relative to its maximum.
+            with three axes) relative to its maximum. Of series of frames, each as a whole in both.
         network: A segmentation network, or its file: the Dice and the IoU of what it finds are measured, too.
             None: that of the run, if it was learned for one.
         recon: How images are reconstructed: a name, as for `learn`, or an object of `promask.recon`. None: that
@@ -197,7 +214,7 @@ def evaluate(
             `size`, `select`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
 
     Returns:
-        The metrics of every image or volume; `summary()` gives their means.
+        The metrics of every image, volume or series; `summary()` gives their means.
 
     Raises:
         InputError: If the mask does not fit the data, or an argument is unknown or wrong.
@@ -205,10 +222,10 @@ def evaluate(
     check_keywords(reading, (*Reading.CHECKS, *evaluate.__annotations__))
     rule, device = find_convention(convention), find_device(device)
     values = mask_values(mask)
-    settings: dict[str, Any] = {"volumes": is_for_volumes(values)}
+    settings: dict[str, Any] = {}
     if isinstance(mask, Run):
         part, as_learned = unseen_part(mask, data, part, dict(reading))
-        settings |= as_learned
+        settings = as_learned
         network = find_network(mask) if network is None else network
         if recon is None:
             given = {"iterations": iterations, "regularisation": regularisation}
@@ -217,8 +234,9 @@ def evaluate(
             iterations = regularisation = None
     recon = make_reconstruction(ZeroFilled.name if recon is None else recon, iterations, regularisation)
     task = None if network is None else measurable(network, device)
-    whole = load(data, Reading(**settings | dict(reading)))
+    whole = load_for_mask(data, values, settings | dict(reading))
     values = check_mask(values, whole)
+    indexed = whole.geometry.indexed
     _, chosen, part, read = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)
     if task is not None:
         task.check(chosen, reconstructed_channels(chosen, recon))
@@ -228,6 +246,7 @@ def evaluate(
             volumes=chosen.groups if values.ndim == 2 else list(map(str, range(len(chosen)))),
             targets=lambda chunk: full_images(chosen, chunk, recon, device),
             both=lambda chunk: reconstruct(values, chosen, chunk, recon, device),
+            indexed=indexed,
         )
     )
     acceleration = achieved_acceleration(values, whole.geometry.extent)
@@ -240,13 +259,14 @@ def evaluate(
         acceleration=acceleration,
         data=DataRecord.of(chosen, part, read),
         convention=convention,
-        of=rule.of,
+        of="series" if indexed else rule.of,
         segmented=None if task is None else _segmentation_scores(task, chosen, values, recon, device),
         recon=recon.name,
         network=None if network is None else str(network) if isinstance(network, str | Path) else "the network",
         physics=mask_physics(values, pattern, whole.geometry.voxel),
         noise=noise_of_middle(values, chosen, recon, acceleration, noise_replicas, device),
         acceleration_within=mask.acceleration_within if isinstance(mask, Run) else None,
+        temporal=quality.temporal if indexed == FRAME else None,
     )
 
 
@@ -268,8 +288,10 @@ def noise_of_middle(
     sample = data[index]
     if sample.maps is None:
         return None
-    found = measure_noise(sample, mask, recon, acceleration, replicas, device=device)
-    return replace(found, where=", ".join(filter(None, (f"image {index}", found.where))))
+    indexed = data.geometry.indexed
+    found = measure_noise(sample, mask, recon, acceleration, replicas, device=device, indexed=indexed)
+    which = f"{'series' if indexed else 'image'} {index}"
+    return replace(found, where=", ".join(filter(None, (which, found.where))))
 
 
 def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = ()) -> float:
@@ -343,6 +365,33 @@ def full_images(
     return _judged(recon.reference(clean, maps), data)
 
 
+def frozen_quality(
+    data: SampleSet,
+    convention: str = "paper",
+    recon: Reconstruction = ZERO_FILLED,
+    device: torch.device = CPU,
+) -> dict[str, list[float]]:
+    """The metrics of the fully sampled temporal mean of every series, as if it were a reconstruction.
+
+    Args:
+        data: Series of frames.
+        convention: `paper` or `fastmri`.
+        recon: What the coils are combined by.
+        device: Where PyTorch computes.
+
+    Returns:
+        By the name of the metric, a value for each series.
+    """
+
+    def both(chunk: range) -> tuple[Targets, Targets]:
+        targets = full_images(data, chunk, recon, device)
+        return targets, targets
+
+    numbers = list(map(str, range(len(data))))
+    pairs = ImagePairs(_chunks(data), numbers, lambda chunk: both(chunk)[1], both, data.geometry.indexed)
+    return vars(find_convention(convention).measure(pairs).temporal.frozen)
+
+
 @dataclass(frozen=True)
 class ReconstructedImage:
     """One image with a mask, (1, channel, *space), its fully sampled target, and its quality."""
@@ -364,7 +413,9 @@ def reconstruct_one(
 ) -> ReconstructedImage:
     """Reconstruct one image of a data set, and measure it as `evaluate` would."""
     image, target = (each.cpu() for each in reconstruct(mask, data, range(index, index + 1), recon, device))
-    alone = ImagePairs([range(1)], ["alone"], targets=lambda _: target, both=lambda _: (image, target))
+    alone = ImagePairs(
+        [range(1)], ["alone"], lambda _: target, lambda _: (image, target), indexed=data.geometry.indexed
+    )
     quality = find_convention(convention).measure(alone)
     return ReconstructedImage(image, target, quality.psnr[0], quality.ssim[0])
 
@@ -447,6 +498,42 @@ def is_for_volumes(mask: AnyArray) -> bool:
     return mask.ndim == 3 and 1 not in mask.shape
 
 
+def load_for_mask(data: Any, mask: AnyArray, reading: dict[str, Any]) -> SampleSet:
+    """Load what a mask is for: three axes are those of volumes, or a frame and two directions.
+
+    Args:
+        data: As for `evaluate`.
+        mask: (*space), or with axes of length 1.
+        reading: How the data are read; `volumes` in it settles the question.
+
+    Returns:
+        Volumes or series for a mask of three axes, slices otherwise.
+    """
+    if "volumes" in reading or not (is_for_volumes(mask) or mask.ndim == 4):
+        return load(data, Reading(**reading))
+    try:
+        volumes = load(data, Reading(**{**reading, "volumes": True}))
+    except InputError:
+        series = _load_series(data, reading)
+        if series is None:
+            raise
+        return series
+    if not volumes.geometry.indexed or len(volumes.shape) - 1 == mask.ndim:
+        return volumes
+    series = _load_series(data, reading)  # a mask of three axes may be for slices, or for all frames of volumes
+    fits = series is not None and all(n in (1, m) for n, m in zip(mask.shape, series.shape[1:], strict=False))
+    return series if series is not None and fits else volumes
+
+
+def _load_series(data: Any, reading: dict[str, Any]) -> SampleSet | None:
+    """The series of slices, if data have frames; otherwise None."""
+    try:
+        series = load(data, Reading(**reading))
+    except InputError:
+        return None
+    return series if series.geometry.indexed and len(series.shape) == 4 else None
+
+
 def held_out(
     run: Run,
     data: Any = None,
@@ -498,16 +585,25 @@ def unseen_part(
     if isinstance(data, SampleSet):
         own = same_data(run.record.data.source, data.name)
     else:
-        settings = {**run.config.reading_settings(), "volumes": len(run.distribution.pattern.shape) == 3}
+        pattern = run.distribution.pattern
+        settings = {**run.config.reading_settings(), "volumes": len(pattern.shape) - bool(pattern.indexed) == 3}
         as_learned = {name: settings[name] for name in ("kspace", "volumes", "size")}
-        volumes = Reading(volumes=settings["volumes"])
-        name = source_text(data) if is_source(data) else load(data, volumes).name
+        name = source_text(data) if is_source(data) else _name_of(data, settings, reading)
         own = same_data(run.record.data.source, name)
         if not own:
             channels = load(data, Reading(**as_learned | reading)).shape[0]
             simulated = ("coils", "noise") if channels == 1 else ("noise",)
             settings = as_learned | {name: settings[name] for name in simulated}
     return part or (OTHER_PART[run.record.data.part] if own else None), settings
+
+
+def _name_of(data: Any, settings: dict[str, Any], reading: dict[str, Any]) -> str:
+    """The name of data that are no files, with the axes of the run if no others are given and they fit."""
+    volumes = {"volumes": settings["volumes"], **reading}
+    try:
+        return load(data, Reading(**{"axes": settings["axes"], **volumes})).name
+    except InputError:
+        return load(data, Reading(**volumes)).name
 
 
 def check_shape(run: Run, data: SampleSet) -> None:

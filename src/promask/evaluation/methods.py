@@ -290,6 +290,8 @@ class Method:
 
 FULL = "fully sampled"
 """The name of the row above the methods."""
+FROZEN = "frozen heart"
+"""The name of the row of the fully sampled temporal mean, above the methods as well."""
 NAME = re.compile(r"[^\W\d_][\w .+()-]{0,59}")
 """What a mask may be called: nothing that a file name, a figure or a table would take for something else."""
 FAR = 0.1
@@ -389,7 +391,7 @@ def _lines_of_frames(values: AnyArray, data: SampleSet) -> AnyArray:
 
 def check_name(name: str) -> None:
     """Refuse a name for a mask that a method has, or that could not stand in tables, figures and file names."""
-    if name in (PROMASK, *BASELINES, FULL):
+    if name in (PROMASK, *BASELINES, FULL, FROZEN):
         raise InputError(f"{name!r} is taken, and cannot be the name of your mask: choose another, such as mine.")
     if not NAME.fullmatch(name):
         raise InputError(

@@ -7,7 +7,7 @@ less than 1.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from promask.data.device import CPU
+from promask.data.hybrid import largest_magnitude, slice_at
 from promask.errors import InputError
 from promask.evaluation.point_spread import spread_function
 from promask.losses import freeze_networks
 from promask.operators.encoding import combine_coils
 from promask.operators.fourier import fft_order, space_axes, spectrum
 from promask.recon.base import Reconstruction, reconstruct_spectra
-from promask.types import AnyArray, Image, Mask, Sample
+from promask.types import AnyArray, Cut, Image, Mask, Sample
 
 REPLICAS = 16
 """The number of pseudo-replicas unless another one is asked for."""
@@ -41,7 +42,7 @@ class NoiseMap:
     """The noise amplification of every pixel, and how it was found.
 
     Args:
-        amplification: (*space), of one slice: NaN outside of the object.
+        amplification: (*space), of one slice, or of one line in all frames: NaN outside of the object.
         acceleration: Of the mask.
         recon: The name of the reconstruction.
         method: `replicas`: the standard deviation over pseudo-replicas; `analytic`: from the sensitivities alone.
@@ -49,6 +50,7 @@ class NoiseMap:
         sigma: The noise of the replicas, relative to the largest magnitude of the fully sampled image.
         where: Of a volume, the position along the readout; and which sample it is, where that is known.
         sense: For a mask that is a lattice, the exact one of unfolding by SENSE.
+        indexed: Of a series, what its first axis counts: `frame` or `contrast`; otherwise empty.
     """
 
     amplification: Float[Tensor, "*space"]
@@ -59,6 +61,7 @@ class NoiseMap:
     sigma: float | None = None
     where: str = ""
     sense: "NoiseMap | None" = None
+    indexed: str = ""
 
     @property
     def g_factor(self) -> Float[Tensor, "*space"]:
@@ -80,31 +83,29 @@ def _statistics(values: Float[Tensor, "*space"]) -> dict[str, float | None]:
     return {name: float(each) if np.isfinite(each) else None for name, each in zip(names, found, strict=True)}
 
 
-def slice_of(sample: Sample, mask: Mask, position: int | None = None) -> tuple[Sample, AnyArray, str]:
+def slice_of(
+    sample: Sample, mask: Mask, position: int | None = None, indexes: int = 0
+) -> tuple[Sample, AnyArray, str]:
     """The slice of a volume whose noise is looked at: across an axis along which the mask does not change.
 
     Args:
-        sample: A slice or a volume, (coil, *space).
+        sample: A slice, a volume, or a series, (coil, *space).
         mask: Its mask, (*space).
         position: Where along that axis; None: in the middle.
+        indexes: 1 for a series, whose first axis counts frames, and is not cut across.
 
     Returns:
-        The slice, its mask, and where it lies in words. A slice stays what it is, and so does a volume whose mask
-        changes along all axes.
+        The slice, its mask, and where it lies in words; of a series, a line in all frames. A slice stays what it
+        is, and so does a volume whose mask changes along all axes.
     """
-    whole = _constant_axes(mask)
+    whole = [axis for axis in _constant_axes(mask) if axis >= indexes]
     if mask.ndim < 3 or not whole:
         return sample, mask, ""
     axis, n = whole[0], mask.shape[whole[0]]
     position = n // 2 if position is None else position
     if not 0 <= position < n:
         raise InputError(f"`position` must be from 0 to {n - 1}, but is {position}.")
-    image, maps, clean = (
-        None if each is None else each.select(axis + 1, position)
-        for each in (sample.image, sample.maps, sample.clean)
-    )
-    assert image is not None
-    cut = Sample(image, None, sample.group, sample.name, maps=maps, clean=clean)
+    cut = slice_at(replace(sample, label=None), axis, position, largest_magnitude(sample))
     return cut, mask.select(axis, 0), f"position {position} of {n} along axis {axis}"
 
 
@@ -117,6 +118,7 @@ def measure_noise(
     position: int | None = None,
     seed: int = 0,
     device: torch.device = CPU,
+    indexed: str = "",
 ) -> NoiseMap:
     """Measure the noise amplification of a reconstruction by pseudo-replicas (Robson et al. 2008).
 
@@ -133,9 +135,11 @@ def measure_noise(
         position: Of a volume, along the readout; None: in the middle.
         seed: The same seed gives the same noise.
         device: Where PyTorch computes.
+        indexed: Of a series, what its first axis counts; empty for slices and volumes.
 
     Returns:
-        The noise amplification of every pixel of the object.
+        The noise amplification of every pixel of the object; of a series whose frames have lines, those of one
+        position along them in all frames, (frame, *space).
 
     Raises:
         InputError: If there are no coil sensitivities, or fewer than 2 replicas.
@@ -147,29 +151,34 @@ def measure_noise(
             f"The noise of {sample.name} with {recon.name} cannot be measured: it needs coil sensitivities, and a "
             f"reconstruction that uses them."
         )
-    sample, mask, where = slice_of(sample, mask, position)
+    indexes = int(bool(indexed))
+    sample, mask, where = slice_of(sample, mask, position, indexes)
     assert sample.maps is not None
-    axes = space_axes(mask.ndim)
+    axes = space_axes(mask.ndim - indexes)
+    cut, at = Cut.of([sample.place]), getattr(recon, "at", None)
+    recon = recon if cut is None or at is None else at(cut)
     images, maps = (each[None].to(torch.complex64).to(device) for each in (sample.image, sample.maps))
     full = combine_coils(images, maps)
     sigma = SIGMA * float(full.abs().max())
     kspace = spectrum(images, axes)
-    weights = fft_order(mask, mask.ndim).to(kspace.real)
+    weights = fft_order(mask, mask.ndim - indexes).to(kspace.real)
     generator = torch.Generator().manual_seed(seed)
     spread = RunningVariance()
     with torch.no_grad(), freeze_networks(recon=recon):
         for start in range(0, replicas, AT_A_TIME):
             count = min(AT_A_TIME, replicas - start)
             noise = torch.randn((count, *kspace.shape[1:]), generator=generator, dtype=torch.complex64)
-            found = reconstruct_spectra(recon, kspace + sigma * noise.to(device), weights, maps)
+            found = reconstruct_spectra(recon, kspace + sigma * noise.to(device), weights, maps, indexes)
             for image in found[:, 0].cpu():
                 spread.add(image)
     # Sensitivities have a sum of squares of 1: the noise of the fully sampled scan is that of k-space.
     amplification = spread.deviation().to(torch.float32) / sigma
     inside = object_of(sample)
     amplification[~inside] = math.nan
-    sense = sense_noise(sample.maps, mask, acceleration, inside, largest_group=len(sample.maps))
-    return NoiseMap(amplification, acceleration, recon.name, "replicas", replicas, SIGMA, where, sense)
+    sense = (
+        None if indexed else sense_noise(sample.maps, mask, acceleration, inside, largest_group=len(sample.maps))
+    )
+    return NoiseMap(amplification, acceleration, recon.name, "replicas", replicas, SIGMA, where, sense, indexed)
 
 
 class RunningVariance:

@@ -62,5 +62,14 @@ def pattern_of(mask: Mask, geometry: Geometry = Geometry(), free: Sequence[int] 
         The pattern; of a mask that changes nowhere, with all axes.
     """
     changing = [axis for axis in range(mask.ndim) if (mask != mask.narrow(axis, 0, 1)).any()]
-    axes = sorted({*changing, *free}) or range(mask.ndim)
-    return Pattern(tuple(mask.shape), tuple(axes), geometry.extent, geometry.axes, geometry.readout)
+    axes = sorted({*changing, *free})
+    if not set(axes) - set(range(geometry.indexes)):  # whole frames, or everything
+        axes = list(range(mask.ndim))
+    return Pattern(
+        tuple(mask.shape),
+        tuple(axes),
+        geometry.extent,
+        geometry.axes,
+        geometry.readout,
+        indexed=geometry.indexed,
+    )

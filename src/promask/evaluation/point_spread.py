@@ -1,7 +1,8 @@
 """The point-spread function of a mask: how wide it makes a point, and what it puts elsewhere.
 
 It is the Fourier transform of the mask over the undersampled axes, 1 at its peak. Along the other axes nothing is
-undersampled, and a point stays a point.
+undersampled, and a point stays a point. Where each frame has its own lines, it is the transform over frames as
+well: where a point goes in space, and to which temporal frequencies (x-f space).
 """
 
 import math
@@ -37,6 +38,8 @@ class PointSpread:
         main_lobe: From the peak to the first minimum along each axis, in pixels.
         side_lobe: The largest magnitude outside of the main lobe, relative to the peak.
         energy_outside: The share of the energy that lies outside of the main lobe.
+        average_side_lobe: Where each frame has its own lines, the side lobe of what all frames together acquire;
+            the others are those over all temporal frequencies, of which the main lobe has the lowest alone.
     """
 
     directions: tuple[str, ...]
@@ -46,6 +49,7 @@ class PointSpread:
     main_lobe: tuple[float, ...]
     side_lobe: float
     energy_outside: float
+    average_side_lobe: float | None = None
 
     def summary(self) -> dict[str, Any]:
         """Plain values, as commands print them with `--json`."""
@@ -68,24 +72,33 @@ def point_spread(units: UnitMask, pattern: Pattern, voxel: Sequence[float] = ())
         Widths, the main lobe, and what lies outside of it.
     """
     magnitudes = spread_function(units).abs()
-    profiles = [spread_profile(units, position) for position in range(len(pattern.free))]
-    complete = [spread_profile(~pattern.padding(), position) for position in range(len(pattern.free))]
+    directions = range(pattern.varies, len(pattern.free))
+    profiles = [spread_profile(units, position) for position in directions]
+    complete = [spread_profile(~pattern.padding(), position) for position in directions]
     widths = [half_maximum_width(profile) for profile in profiles]
     first_minima = [_first_minimum(profile) for profile in profiles]
+    ends = [1.0] * pattern.varies + first_minima
     outside = torch.zeros(units.shape, dtype=torch.bool)
-    for position, (n, end) in enumerate(zip(units.shape, first_minima, strict=True)):
+    for position, (n, end) in enumerate(zip(units.shape, ends, strict=True)):
         beyond = (torch.arange(n) - n // 2).abs() >= end - 0.5 / OVERSAMPLING
         outside |= beyond.reshape([-1 if place == position else 1 for place in range(units.ndim)])
     energies = magnitudes.square()
+    still = magnitudes[len(units) // 2][outside[len(units) // 2]] if pattern.varies else None
+    axes = [pattern.free[position] for position in directions]
     return PointSpread(
         direction_names(pattern),
         tuple(widths),
         tuple(width / half_maximum_width(full) for width, full in zip(widths, complete, strict=True)),
-        tuple(width * voxel[axis] for width, axis in zip(widths, pattern.free, strict=True)) if voxel else None,
+        tuple(width * voxel[axis] for width, axis in zip(widths, axes, strict=True)) if voxel else None,
         tuple(first_minima),
-        float(magnitudes[outside].max()) if outside.any() else 0.0,
+        _largest(magnitudes[outside]),
         float(energies[outside].sum() / energies.sum()),
+        None if still is None else _largest(still),
     )
+
+
+def _largest(values: Float[Tensor, " places"]) -> float:
+    return float(values.max()) if len(values) else 0.0
 
 
 def spread_function(units: Shaped[Tensor, "*units"]) -> Shaped[Tensor, "*units"]:
@@ -131,8 +144,9 @@ def half_maximum_width(profile: Float[Tensor, " points"]) -> float:
 
 
 def direction_names(pattern: Pattern) -> tuple[str, ...]:
-    """The names of the undersampled axes, such as ("ky", "kz"), or their numbers."""
-    return tuple(pattern.directions[axis] if pattern.directions else f"axis {axis}" for axis in pattern.free)
+    """The names of the undersampled directions, such as ("ky", "kz"), or their numbers; frames are none."""
+    axes = pattern.free[pattern.varies :]
+    return tuple(pattern.directions[axis] if pattern.directions else f"axis {axis}" for axis in axes)
 
 
 def _first_minimum(profile: Float[Tensor, " points"]) -> float:

@@ -16,7 +16,6 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import Subset
 from promask.data.sources import load, read_part
 from promask.errors import InputError, check_keywords
-from promask.evaluation.conventions import unit_noun
 from promask.evaluation.evaluate import (
     Evaluation,
     ReconstructedImage,
@@ -27,6 +26,7 @@ from promask.evaluation.evaluate import (
     reconstruct_one,
     unseen_part,
 )
+from promask.learning.phrases import unit_noun
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED

@@ -162,13 +162,11 @@ def quality_cells(rows: Sequence[Scores], metrics: Mapping[str, Metric]) -> list
 def rows_with_full(
     comparison: Comparison, acceleration: float, metrics: Mapping[str, Metric]
 ) -> list[tuple[Scores, list[TableCell]]]:
-    """The rows of one acceleration and their cells, below the fully sampled images, which are never best."""
+    """The rows of one acceleration and their cells, below what is not compared, which is never best."""
     rows = comparison.at(acceleration)
     result = list(zip(rows, quality_cells(rows, metrics), strict=True))
-    if comparison.full is None:
-        return result
-    (cells,) = quality_cells([comparison.full], metrics)
-    return [(comparison.full, [replace(cell, best=False) for cell in cells]), *result]
+    above = [(row, quality_cells([row], metrics)[0]) for row in comparison.above]
+    return [*((row, [replace(cell, best=False) for cell in cells]) for row, cells in above), *result]
 
 
 def method_tables(comparison: Comparison) -> Iterator[tuple[str, Table]]:
@@ -178,11 +176,16 @@ def method_tables(comparison: Comparison) -> Iterator[tuple[str, Table]]:
         headings = ["method", "achieved acceleration", *names, "seconds", "masks"]
         for acceleration in comparison.accelerations:
             rows: list[list[TableCell | str]] = [
-                [row.method, f"{np.mean(row.achieved):.4g}", *cells, _seconds(row), _masks(row)]
+                [row.method, _achieved(row), *cells, _seconds(row), _masks(row)]
                 for row, cells in rows_with_full(comparison, acceleration, metrics)
             ]
             title = f"{factor(acceleration)}, {group}" if group else factor(acceleration)
             yield title, Table(headings, rows)
+
+
+def _achieved(row: Scores) -> str:
+    mean = float(np.mean(row.achieved))
+    return UNDEFINED if math.isnan(mean) else f"{mean:.4g}"
 
 
 def _seconds(row: Scores) -> str:
@@ -273,11 +276,11 @@ def latex(comparison: Comparison) -> str:
 
 def _wide_table(comparison: Comparison, metrics: Mapping[str, Metric]) -> Table:
     """A row per method with all accelerations; empty where a method was not asked for one."""
-    first = [comparison.full.method] if comparison.full else []
+    first = [row.method for row in comparison.above]
     found: dict[str, dict[float, list[TableCell | str]]] = {name: {} for name in (*first, *comparison.methods)}
     for acceleration in comparison.accelerations:
         for row, cells in rows_with_full(comparison, acceleration, metrics):
-            found[row.method][acceleration] = [f"{np.mean(row.achieved):.4g}", *cells]
+            found[row.method][acceleration] = [_achieved(row), *cells]
     empty: list[TableCell | str] = ["", *[TableCell("")] * len(metrics)]
     rows = [
         [method, *(cell for x in comparison.accelerations for cell in cells.get(x, empty))]
@@ -324,7 +327,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
             "convention": comparison.measure.name,
             "method": row.method,
             "acceleration": row.acceleration,
-            "achieved": float(np.mean(row.achieved)),
+            "achieved": _finite(np.mean(row.achieved)),
             "masks": row.masks if row.seconds else 0,
             **{
                 name: value
@@ -336,7 +339,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
             },
             "seconds": _finite(np.mean(row.seconds or math.nan)),
         }
-        for row in (*([comparison.full] if comparison.full else []), *comparison.scores)
+        for row in (*comparison.above, *comparison.scores)
     ]
 
 

@@ -218,4 +218,6 @@ def parse_pattern(record: Mapping[str, Any]) -> Pattern:
         directions,
         None if readout is None else index(readout),
         Limits.from_json(record.get("limits", {})),
+        str(record.get("indexed", "")),
+        index(record.get("period", 0)),
     )

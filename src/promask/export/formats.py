@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from promask.errors import InputError, one_line
 from promask.export.mask_file import ExportedMask, MaskRecord
 from promask.operators.fourier import space_axes, to_kspace
 from promask.sampling.pattern import Pattern
-from promask.types import Sample
+from promask.types import Geometry, Sample
 
 Content = tuple[Array, Mapping[str, Any]]
 """The values of a mask file, and what stands beside them: texts, attributes or variables."""
@@ -34,7 +34,8 @@ MASK_PIXEL = 16
 def write_png(mask: ExportedMask, path: Path) -> None:
     """A picture in which white is acquired: 8 bits; the record is in text chunks.
 
-    Of a volume it shows the undersampled plane. The first of the two axes goes downwards.
+    Of a volume it shows the undersampled plane, of a series the lines of each frame, frames downwards. The first
+    of the two axes goes downwards.
     """
     if mask.mask.ndim < 2 or len(mask.free) > 2:
         raise InputError(
@@ -78,7 +79,7 @@ def _whole(picture: Array, record: MaskRecord | None, path: Path) -> Array:
         return picture
     check_claim(math.prod(record.shape), path)
     _, readout = record.named_axes
-    shown = Pattern(tuple(record.shape), tuple(record.free_axes), readout=readout).pictured
+    shown = Pattern(tuple(record.shape), tuple(record.free_axes), readout=readout, indexed=record.indexed).pictured
     beside = [n if axis - len(record.shape) in shown else 1 for axis, n in enumerate(record.shape)]
     return np.broadcast_to(picture.reshape(beside), record.shape)
 
@@ -88,18 +89,25 @@ def write_csv(mask: ExportedMask, path: Path) -> None:
 
     `order` counts the rows, the last undersampled direction fastest; `index_A` is the index along axis A, and
     `k_A` the same from the centre of k-space; `centric` is the place when acquiring from the centre outwards.
+    Where each frame has its own lines, a first column has the number of the frame, and both orders begin anew in
+    each frame.
     """
     index = mask.pattern.restrict(mask.mask).nonzero().numpy()
     k = index - np.array(mask.pattern.unit_shape) // 2
-    centric = np.argsort(np.argsort((k**2).sum(1), kind="stable"))
-    table = np.column_stack([np.arange(len(index)), index, k, centric])
+    directions = mask.free[mask.pattern.varies :]
+    frames, index, k = index[:, : -len(directions)], index[:, -len(directions) :], k[:, -len(directions) :]
+    order, centric = np.zeros((2, len(index)), int)
+    for frame in np.unique(frames, axis=0):
+        rows = (frames == frame).all(1)
+        order[rows] = np.arange(rows.sum())
+        centric[rows] = np.argsort(np.argsort((k[rows] ** 2).sum(1), kind="stable"))
+    table = np.column_stack([frames, order, index, k, centric])
     text = io.StringIO()
     text.writelines(f"# {name}: {value}\n" for name, value in mask.record().texts().items())
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(
-        ["order", *[f"index_{axis}" for axis in mask.free], *[f"k_{axis}" for axis in mask.free], "centric"]
-    )
-    rows.writerows(table.tolist())
+    writer = csv.writer(text, lineterminator="\n")
+    names = [*[f"index_{axis}" for axis in directions], *[f"k_{axis}" for axis in directions]]
+    writer.writerow([*([mask.indexed] if mask.pattern.varies else []), "order", *names, "centric"])
+    writer.writerows(table.tolist())
     save_text(path, text.getvalue())
 
 
@@ -118,7 +126,9 @@ def read_csv(path: Path) -> Content:
     for row in rows:
         if None in row.values():
             raise InputError(f"{path} is damaged: the row {one_line(row['order'])} is not complete.")
-        index = tuple(int(row[f"index_{axis}"]) for axis in free)
+        index = tuple(
+            int(row[record.indexed if record.indexed and axis == 0 else f"index_{axis}"]) for axis in free
+        )
         if any(not 0 <= i < n for i, n in zip(index, units.shape, strict=True)):
             raise InputError(f"{path} has the index {list(index)} outside of a grid of {list(units.shape)}.")
         units[index] = True
@@ -140,6 +150,11 @@ def write_fastmri(mask: ExportedMask, path: Path) -> None:
     """HDF5 as in fastMRI's test files: lines as (W,), other masks as they are; the record is in the attributes."""
     import h5py
 
+    if mask.indexed:
+        raise InputError(
+            f"{path} cannot hold a mask of {mask.mask.shape[0]} {mask.indexed}s: fastMRI's masks are for slices; "
+            f"choose npy, mat, bart or csv."
+        )
     values = mask.mask[(0,) * (mask.mask.ndim - 1)] if mask.lines else mask.mask
     with replace_file(path) as temporary, h5py.File(temporary, "w") as file:
         file.create_dataset("mask", data=values.numpy().astype(np.uint8))
@@ -241,16 +256,59 @@ DIMENSIONS = 16
 """BART pads the shape of every array with ones to this many axes."""
 
 
+BART_INDEXED = {"frame": 10, "contrast": 5}
+"""The dimensions of BART that count times and echoes."""
+BART_DIRECTIONS = ("kx", "ky", "kz")
+"""Those that are the readout and the two phase encodings."""
+
+
 def write_bart(mask: ExportedMask, path: Path) -> None:
-    """Write both files; the axes of the mask are the first dimensions of BART."""
-    dimensions = [*mask.mask.shape, *[1] * (DIMENSIONS - mask.mask.ndim)]
+    """Write both files; the axes of the mask are the first dimensions of BART.
+
+    Of series, frames are dimension 10, and directions that are known are where BART has them: kx, ky, kz.
+    """
+    values = (
+        _series_to_bart(mask.mask.numpy(), mask.indexed, mask.directions) if mask.indexed else mask.mask.numpy()
+    )
     sections = {
-        "Dimensions": " ".join(map(str, dimensions)),
+        "Dimensions": " ".join(map(str, [*values.shape, *[1] * (DIMENSIONS - values.ndim)])),
         "Command": "promask export",
         "Creator": f"promask {__version__}",
         **mask.record().texts(),
     }
-    write_pair(mask.mask.numpy(), path, sections)
+    write_pair(values, path, sections)
+
+
+def _series_to_bart(values: Array, indexed: str, directions: Sequence[str]) -> Array:
+    """(frame, *space) with BART's dimensions: space first, coils of length 1, ..., and the frames."""
+    places = _bart_places(values.ndim - 1, directions)
+    last = BART_INDEXED[indexed]
+    shape = [1] * (last + 1)
+    for axis, place in enumerate(places, start=1):
+        shape[place] = values.shape[axis]
+    shape[last] = values.shape[0]
+    order = [1 + axis for axis in np.argsort(places)]
+    return values.transpose(*order, 0).reshape(shape)
+
+
+def _series_from_bart(values: Array, record: MaskRecord) -> Array:
+    """The inverse, for the shape that the record of a mask states."""
+    directions, _ = record.named_axes
+    places = _bart_places(len(record.shape) - 1, directions)
+    whole = values.reshape([*values.shape, *[1] * (DIMENSIONS - values.ndim)])
+    wanted = (BART_INDEXED[record.indexed], *places)
+    if whole.size != math.prod(whole.shape[place] for place in wanted):
+        return values
+    others = [place for place in range(DIMENSIONS) if place not in wanted]
+    return whole.transpose(*wanted, *others).reshape([whole.shape[place] for place in wanted])
+
+
+def _bart_places(count: int, directions: Sequence[str]) -> list[int]:
+    """Where the axes of space are: by their directions if all are known, otherwise in their order."""
+    names = list(directions[1:])
+    if len(names) == count and set(names) <= set(BART_DIRECTIONS) and len(set(names)) == count:
+        return [BART_DIRECTIONS.index(name) for name in names]
+    return list(range(count))
 
 
 def write_pair(values: Array, path: Path, sections: Mapping[str, str]) -> None:
@@ -281,15 +339,23 @@ def read_bart(path: Path) -> tuple[Array, Mapping[str, str]]:
     if size != wanted:
         raise InputError(f"{data} is damaged: its header asks for {wanted} bytes, but it has {size}.")
     values = np.fromfile(data, dtype="<c8").reshape(shape, order="F")
+    record = MaskRecord.parse(sections)
+    if record is not None and record.indexed in BART_INDEXED:
+        return _series_from_bart(values, record), sections
+    frames = BART_INDEXED["frame"]
+    if record is None and len(shape) == frames + 1 and math.prod(shape) == math.prod(shape[:3]) * shape[frames]:
+        space = shape[:2] if shape[2] == 1 else shape[:3]
+        return np.moveaxis(values.reshape([*space, shape[frames]]), -1, 0), {**sections, "indexed": "frame"}
     return values, sections
 
 
-def write_scan(sample: Sample, folder: str | Path) -> tuple[Path, Path | None]:
+def write_scan(sample: Sample, folder: str | Path, geometry: Geometry = Geometry()) -> tuple[Path, Path | None]:
     """Write a fully sampled scan as `bart pics` takes it; a mask goes to `pics -p`.
 
     Args:
         sample: The image, (coil, *space), and its coil sensitivities if they are known.
         folder: Where kspace.cfl and maps.cfl are written, each with its .hdr: the axes of space, then the coils.
+        geometry: That of the data, which tells series from volumes; frames are dimension 10.
 
     Returns:
         The file of the centred k-space, and that of the sensitivities or None.
@@ -297,17 +363,22 @@ def write_scan(sample: Sample, folder: str | Path) -> tuple[Path, Path | None]:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: make it first.")
-    kspace = to_kspace(sample.image, space_axes(sample.image.ndim - 1))
-    written = _write(kspace.numpy(), folder / "kspace.cfl")
-    return written, None if sample.maps is None else _write(sample.maps.numpy(), folder / "maps.cfl")
+    kspace = to_kspace(sample.image, space_axes(sample.image.ndim - 1 - geometry.indexes))
+    written = _write(kspace.numpy(), folder / "kspace.cfl", geometry)
+    return written, None if sample.maps is None else _write(sample.maps.numpy(), folder / "maps.cfl", geometry)
 
 
-def _write(values: Array, path: Path) -> Path:
-    """(coil, *space) as BART has it: up to three axes of space, then the coils."""
-    coils, *space = values.shape
-    dimensions = [*space, *[1] * (3 - len(space)), coils]
-    in_order = values.transpose(*range(1, values.ndim), 0).reshape(dimensions)
-    write_pair(in_order, path, {"Dimensions": " ".join(map(str, dimensions + [1] * (DIMENSIONS - 4)))})
+def _write(values: Array, path: Path, geometry: Geometry) -> Path:
+    """(coil, *space) as BART has it: up to three axes of space, then the coils; frames are dimension 10."""
+    if geometry.indexed:
+        coils = [_series_to_bart(each, geometry.indexed, geometry.axes) for each in values]
+        in_order = np.concatenate(coils, 3)
+    else:
+        in_order = values.transpose(*range(1, values.ndim), 0)
+        space = in_order.shape[:-1]
+        in_order = in_order.reshape([*space, *[1] * (3 - len(space)), len(values)])
+    dimensions = [*in_order.shape, *[1] * (DIMENSIONS - in_order.ndim)]
+    write_pair(in_order, path, {"Dimensions": " ".join(map(str, dimensions))})
     return path
 
 

@@ -18,6 +18,8 @@ from promask.types import Mask
 
 AXES = ("D (slices", "H (rows", "W (columns")
 """The names of three axes whose directions are not known; masks with fewer have the last ones."""
+INDEXED = ("frame", "contrast")
+"""What the first axis may count instead of being a direction."""
 CENTRING = "DC at index n // 2 of every axis"
 
 
@@ -36,6 +38,8 @@ class MaskRecord:
     version: str
     directions: str = ""
     """The names of the axes, such as `kx ky`, with a star at the readout; empty if they are not known."""
+    indexed: str = ""
+    """What the first axis counts: `frame` or `contrast`; empty if all axes are directions of k-space."""
 
     def values(self) -> dict[str, Any]:
         """As plain values; what is not known is left out."""
@@ -71,10 +75,16 @@ class MaskRecord:
         extent = np.reshape(ends, (-1, 2)).tolist()
         texts = (
             str(found.get(name, usual))
-            for name, usual in (("axes", ""), ("centring", ""), ("version", __version__), ("directions", ""))
+            for name, usual in (
+                ("axes", ""),
+                ("centring", ""),
+                ("version", __version__),
+                ("directions", ""),
+                ("indexed", ""),
+            )
         )
-        axes, centring, version, directions = texts
-        return MaskRecord(asked, achieved, shape, axes, free, extent, centring, version, directions)
+        axes, centring, version, directions, indexed = texts
+        return MaskRecord(asked, achieved, shape, axes, free, extent, centring, version, directions, indexed)
 
 
 NUMERIC = ("acceleration_asked", "acceleration_achieved", "shape", "free_axes", "extent")
@@ -90,13 +100,14 @@ class ExportedMask:
     ((1,), 2.0)
 
     Args:
-        mask: (*space), DC at index n // 2, of one to three axes.
+        mask: (*space), DC at index n // 2, of one to three axes; before them, there may be one of frames.
         free: The undersampled directions, along which samples are chosen.
         extent: Start and end of the part of each axis that the scanner covers, as in `Pattern`; empty for all.
         asked: The acceleration that was asked for; None if it is not known.
         version: The version of promask that made it.
         directions: The names of its axes, such as ("kx", "ky"); empty if they are not known.
         readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
+        indexed: What the first axis counts: `frame` or `contrast`; empty if all axes are directions of k-space.
     """
 
     mask: Mask
@@ -106,10 +117,18 @@ class ExportedMask:
     version: str = __version__
     directions: tuple[str, ...] = ()
     readout: int | None = None
+    indexed: str = ""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.mask.ndim <= len(AXES):
-            raise InputError(f"A mask has 1 to 3 axes, but this one has shape {list(self.mask.shape)}.")
+        if self.indexed not in ("", *INDEXED):
+            raise InputError(
+                f"The first axis of a mask may count {' or '.join(INDEXED)}, but not {self.indexed!r}."
+            )
+        if not 1 <= self.mask.ndim - bool(self.indexed) <= len(AXES):
+            raise InputError(
+                f"A mask has 1 to 3 axes, and perhaps one of frames before them, but this one has shape "
+                f"{list(self.mask.shape)}."
+            )
         if self.asked is not None and not 1 <= self.asked < math.inf:
             raise InputError(f"The acceleration must be at least 1, but is {self.asked:g}.")
         object.__setattr__(self, "mask", self.mask.contiguous())
@@ -143,7 +162,7 @@ class ExportedMask:
         Returns:
             The mask with its record.
         """
-        named = (pattern.directions, pattern.readout)
+        named = (pattern.directions, pattern.readout, pattern.indexed)
         return ExportedMask(mask, pattern.free, pattern.extent, asked, __version__, *named)
 
     @staticmethod
@@ -152,6 +171,7 @@ class ExportedMask:
         asked: float | None = None,
         extent: Sequence[tuple[int, int]] = (),
         free: Sequence[int] | None = None,
+        indexed: str = "",
     ) -> "ExportedMask":
         """Make one of a mask from anywhere.
 
@@ -160,15 +180,17 @@ class ExportedMask:
             asked: The acceleration that was asked for, if it is known.
             extent: The covered part of each axis; empty for all.
             free: The undersampled directions; by default the axes along which the mask varies.
+            indexed: What the first axis counts, such as `frame`; of four axes, the first one counts frames.
 
         Returns:
             The mask with its record.
         """
         mask = _as_mask(mask)
+        indexed = indexed or ("frame" if mask.ndim == len(AXES) + 1 else "")
         if free is None:
             varying = [axis for axis in range(mask.ndim) if (mask.any(axis) != mask.all(axis)).any()]
-            free = varying or range(mask.ndim)
-        return ExportedMask(mask, tuple(free), tuple(extent), asked)
+            free = varying if set(varying) - set(range(bool(indexed))) else range(mask.ndim)
+        return ExportedMask(mask, tuple(free), tuple(extent), asked, indexed=indexed)
 
     @staticmethod
     def of_file(values: Array, beside: Mapping[str, Any]) -> "ExportedMask":
@@ -186,19 +208,20 @@ class ExportedMask:
         """
         record = MaskRecord.parse(beside)
         if record is None:
-            return ExportedMask.of_mask(values)
+            return ExportedMask.of_mask(values, indexed=str(beside.get("indexed", "")))
         # MATLAB and BART add axes of length 1 and drop them.
         if [n for n in values.shape if n != 1] != [n for n in record.shape if n != 1]:
             raise InputError(f"it states the shape {record.shape}, but has {list(values.shape)}.")
         extent = tuple((start, stop) for start, stop in record.extent)
         mask = _as_mask(values.reshape(record.shape))
-        about = (record.acceleration_asked, record.version, *record.named_axes)
+        about = (record.acceleration_asked, record.version, *record.named_axes, record.indexed)
         return ExportedMask(mask, tuple(record.free_axes), extent, *about)
 
     @property
     def pattern(self) -> Pattern:
         """The undersampled directions of its k-space."""
-        return Pattern(tuple(self.mask.shape), self.free, self.extent, self.directions, self.readout)
+        named = (self.extent, self.directions, self.readout)
+        return Pattern(tuple(self.mask.shape), self.free, *named, indexed=self.indexed)
 
     @property
     def lines(self) -> bool:
@@ -228,10 +251,13 @@ class ExportedMask:
             directions=" ".join(
                 f"{name}*" if axis == self.readout else name for axis, name in enumerate(self.directions)
             ),
+            indexed=self.indexed,
         )
 
     def _describe_axis(self, axis: int) -> str:
         """Such as `kx (readout)`, `ky (phase encoding, undersampled)` or `H (rows, fully sampled)`."""
+        if self.indexed and axis == 0:
+            return f"{self.indexed} ({'each has its own' if axis in self.free else 'all have the same'})"
         sampled = "undersampled" if axis in self.free else "fully sampled"
         if not self.directions:
             return f"{AXES[axis - self.mask.ndim]}, {sampled})"

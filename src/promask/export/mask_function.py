@@ -16,6 +16,7 @@ from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
 from promask.operators.fourier import space_axes, to_image
 from promask.sampling.distribution import MaskDistribution
+from promask.sampling.limits import Limits
 from promask.types import AnyArray, Mask, UnitMask, scaled_extent
 
 
@@ -36,7 +37,7 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
         The mask of that shape.
     """
     mask, learned = load_mask(source)
-    old, shape = mask.pattern, tuple(shape)
+    old, shape = mask.pattern if learned is None else learned.distribution.pattern, tuple(shape)
     if len(shape) != len(old.shape) or min(shape) < 1:
         raise InputError(
             f"A mask of shape {list(old.shape)} cannot be carried to shape {list(shape)}: "
@@ -44,17 +45,23 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
         )
     if shape == old.shape:
         return mask
+    if old.indexed and shape[0] != old.shape[0]:
+        raise InputError(
+            f"A mask of {old.shape[0]} {old.indexed}s cannot be carried to {shape[0]}: only the size of each can "
+            f"change."
+        )
     ends = [scaled_extent(*sizes) for sizes in zip(old.extent, old.shape, shape, strict=True)]
-    new = replace(old, shape=shape, extent=tuple(ends))
     acquired = old.restrict(mask.mask)
+    new = replace(old, shape=shape, extent=tuple(ends))
+    if learned is None and old.varies and len(acquired.flatten(1).sum(1).unique()) == 1:
+        new = replace(new, limits=Limits(equal_per=0))  # as many in every frame as in every other one
     values = (acquired if learned is None else learned.distribution.probabilities).to(torch.float64)
-    for position, axis in enumerate(old.free):
+    for position, axis in list(enumerate(old.free))[old.varies :]:
         weights = _weights(old.shape[axis], shape[axis], old.extent[axis])
         values = torch.tensordot(weights, values, ([1], [position])).movedim(0, position)
-    if acquired[tuple(n // 2 for n in old.unit_shape)]:
-        values[tuple(n // 2 for n in new.unit_shape)] = 1  # an average over its surroundings may have lost it
-    if learned is not None:
-        new = replace(new, limits=learned.distribution.pattern.limits)
+    frames: list[int | slice] = [slice(None)] * old.varies
+    middle, centre = ((*frames, *(n // 2 for n in each.unit_shape[old.varies :])) for each in (old, new))
+    values[centre] = torch.where(acquired[middle], 1, values[centre])  # an average may have lost it
     always = new.centre(0 if learned is None else learned.centre)
     budget = new.budget(mask.asked or mask.achieved)
     if always.sum() > budget:
@@ -100,11 +107,31 @@ def as_mask_func(source: Any, random: bool = False) -> "MaskFunction":
         The function.
     """
     mask, learned = load_mask(source)
+    if mask.indexed and (random or mask.pattern.varies):
+        raise InputError(
+            f"A mask function is for slices, but this mask is for {mask.mask.shape[0]} {mask.indexed}s: multiply "
+            f"k-space (..., {mask.indexed}, H, W) with the mask itself."
+        )
+    if mask.indexed:
+        mask = _any_frame(mask)
     if not random:
         return MaskFunction(mask)
     if learned is None:
         raise InputError("Random masks are drawn from the probabilities of a run, but this is a mask: give a run.")
     return MaskFunction(mask, learned.distribution)
+
+
+def _any_frame(mask: ExportedMask) -> ExportedMask:
+    """The mask of one frame of a series, whose frames all have the same."""
+    return ExportedMask(
+        mask.mask[0],
+        tuple(axis - 1 for axis in mask.free),
+        mask.extent[1:],
+        mask.asked,
+        mask.version,
+        mask.directions[1:],
+        None if mask.readout is None else mask.readout - 1,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Figures of runs, masks and reconstructions, each a function that returns a matplotlib figure.
 
 They are numbered in the paper: 1 `film`, 2 `histograms`, 3 `curves`, 4 `probabilities`, 5 to 7 `variance`,
-8 `reconstructions`, 10 `contours`. What physicists look at is not among them: `psf`, `noise` and `density`.
+8 `reconstructions`, 10 `contours`. What physicists look at is not among them: `psf`, `noise` and `density`; nor
+are series of frames: `xt`, and `movie`, which writes an animated picture.
 """
 
 from promask.evaluation.evaluate import held_out
@@ -13,6 +14,7 @@ from promask.figures.masks import probabilities, variance
 from promask.figures.physics import density_figure as density
 from promask.figures.physics import noise_figure as noise
 from promask.figures.physics import point_spread_figure as psf
+from promask.figures.series import movie, xt
 
 __all__ = [
     "contours",
@@ -21,6 +23,7 @@ __all__ = [
     "film",
     "held_out",
     "histograms",
+    "movie",
     "noise",
     "overview",
     "probabilities",
@@ -28,4 +31,5 @@ __all__ = [
     "reconstructions",
     "save",
     "variance",
+    "xt",
 ]

@@ -8,7 +8,7 @@ import torch
 
 from promask.data.device import CPU
 from promask.evaluation.cells import Comparison, Scores
-from promask.evaluation.conventions import Metric, unit_noun
+from promask.evaluation.conventions import Metric
 from promask.evaluation.evaluate import full_images, reconstruct_one
 from promask.evaluation.physics import pattern_of
 from promask.evaluation.stability import Stability
@@ -20,9 +20,11 @@ from promask.figures.layout import (
     MAGNITUDE,
     Grid,
     add_colour_bar,
+    frames_style,
     grey_window,
     height_for,
     hide_spines,
+    image_axes,
     kspace_in_decibels,
     kspace_plane,
     padding_of,
@@ -30,6 +32,7 @@ from promask.figures.layout import (
     plane,
     plane_note,
 )
+from promask.learning.phrases import units_acquired
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
@@ -44,13 +47,14 @@ OTHER_COLOURS = tuple(
     "#4e79a7 #59a14f #8c6d4f #76b7b2 #9c89b8 #b0a23c #6b6b6b #5b8c8a #a0cbe8 #b5b5b5".split()  # noqa: SIM905
 )
 MARKERS = "osD^vP<X>pd"
-FULL_LINE: Mapping[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}
+FULL_LINE: dict[str, Any] = {"color": "0.15", "linestyle": (0, (6, 3)), "linewidth": 1.2, "zorder": 1.5}
 
 
 def quality_over_acceleration(comparison: Comparison) -> "Figure":
     """A panel for each metric that is defined: a line for each method, with one standard deviation over masks.
 
-    Metrics of a group share a row; the fully sampled images, if they have a quality, are a dashed line.
+    Metrics of a group share a row; the fully sampled images, if they have a quality, are a dashed line,
+    and their temporal mean is a dotted one.
     """
     from matplotlib.figure import Figure
 
@@ -68,7 +72,7 @@ def quality_over_acceleration(comparison: Comparison) -> "Figure":
         for axes in row[len(names) :]:
             axes.remove()
     lines = {line.get_label(): line for axes in figure.axes for line in axes.lines}
-    first = [comparison.full.method] if comparison.full else []
+    first = [row.method for row in comparison.above]
     handles = [lines[method] for method in (*first, *comparison.methods) if method in lines]
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9, handlelength=3)
     return figure
@@ -77,8 +81,9 @@ def quality_over_acceleration(comparison: Comparison) -> "Figure":
 def _panel(
     axes: "Axes", comparison: Comparison, name: str, metric: Metric, styles: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    if comparison.full is not None:
-        axes.axhline(comparison.full.mean(name), label=comparison.full.method, **FULL_LINE)
+    for row in comparison.above:
+        dotted = {"linestyle": ":"} if row is comparison.frozen else {}
+        axes.axhline(row.mean(name), label=row.method, **FULL_LINE | dotted)
     for method, style in styles.items():
         _line(axes, [row for row in comparison.scores if row.method == method], name, style)
     more = metric.sign > 0
@@ -154,8 +159,11 @@ def picture_grid(
     """
     accelerations = sorted({acceleration for of_method in masks.values() for acceleration in of_method})
     space, extent = data.shape[1:], data.geometry.extent
+    first = next(mask for of_method in masks.values() for mask in of_method.values())
+    pattern = pattern_of(first, data.geometry)
+    shown, of_image = pattern.pictured, image_axes(pattern)
     target = full_images(data, range(index, index + 1), recon)[0, 0]
-    shown = pattern_of(next(mask for of_method in masks.values() for mask in of_method.values())).pictured
+    target = plane(target, of_image) if data.geometry.indexed else target
     kspace, padding = (plane(each, shown) for each in (kspace_in_decibels(data, index), padding_of(space, extent)))
     window = grey_window(target)
     pair = [PICTURE**2 / height_for(PICTURE, shape) for shape in (target.shape, kspace.shape)]
@@ -167,13 +175,13 @@ def picture_grid(
         column = 2 * place
         grid.name_column(column, factor(acceleration), span=2)
         grid.show(0, column, target, "fully sampled", **window)
-        grid.show(0, column + 1, kspace, "its k-space (log)", padding, cmap=MAGNITUDE)
+        grid.show(0, column + 1, kspace, "its k-space (log)", padding, cmap=MAGNITUDE, **frames_style(pattern))
         for row, of_method in enumerate(masks.values(), start=1):
             if acceleration in of_method:
                 mask = of_method[acceleration]
                 result = reconstruct_one(mask, data, index, recon, convention, device)
                 grid.show(row, column, result.image[0, 0], quality_caption(result, "   "), **window)
-                grid.show_mask(row, column + 1, mask, extent)
+                grid.show_mask(row, column + 1, mask, data.geometry)
     for row, method in enumerate(masks, start=1):
         grid.name_row(row, method)
     return grid.figure
@@ -225,7 +233,7 @@ def stability_figure(result: Stability) -> "Figure":
         kspace[0].set_xlabel(plane_note(run.distribution.pattern))
 
     distribution, shown = run.distribution, run.distribution.pattern.pictured
-    units = f"{distribution.budget} of {distribution.pattern.units} {unit_noun(distribution.pattern)}"
+    units = units_acquired(distribution.pattern, distribution.budget)
     picture(
         kspace[0], plane(distribution.mean(), shown), "Probabilities, from 0 to 1", cmap="viridis", vmin=0, vmax=1
     )

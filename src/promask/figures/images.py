@@ -12,15 +12,15 @@ import torch
 from promask.baselines import BASELINES, baseline_mask, matching_pattern
 from promask.data.device import find_device
 from promask.data.file_set import OnFile
-from promask.data.reading import Reading
 from promask.data.sample_sets import OTHER_PART
-from promask.data.sources import load, read_part
+from promask.data.sources import read_part
 from promask.errors import InputError
 from promask.evaluation.evaluate import (
     NetworkLike,
     ReconstructedImage,
     check_mask,
     is_for_volumes,
+    load_for_mask,
     read_for_run,
     reconstruct_one,
     search_network,
@@ -35,8 +35,10 @@ from promask.figures.layout import (
     Box,
     Grid,
     check_box,
+    frames_style,
     grey_window,
     height_for,
+    image_axes,
     kspace_in_decibels,
     most_detail,
     padding_of,
@@ -48,7 +50,7 @@ from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import FREE_AXES, Pattern, scannable
-from promask.types import Mask, SampleSet
+from promask.types import AnyArray, Mask, SampleSet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,8 +125,9 @@ def load_masks(
             "There is no run among the masks that would say which images to show: choose them with `data`."
         )
     else:
-        volumes = any(isinstance(each.what, ExportedMask) and is_for_volumes(each.what.mask) for each in sources)
-        whole = load(data, Reading(**{"volumes": volumes, **reading}))
+        given = [each.what.mask for each in sources if isinstance(each.what, ExportedMask)]
+        example = next(filter(is_for_volumes, given), given[0] if given else torch.ones(1, 1))
+        whole = load_for_mask(data, example, reading)
     _, images, part, _ = read_part(whole, part=part, default="test", recon=by, on_file=on_file)
     learning = images
     if any(isinstance(each.what, str) for each in sources):
@@ -188,13 +191,15 @@ def _pattern(word: str, data: SampleSet, beside: Run | None) -> Pattern:
     if beside is not None:
         own = replace(beside.distribution.pattern, extent=extent)
         if asked:
+            if own.indexed:
+                return Pattern.on(shape, data.geometry, asked)
             count = FREE_AXES[asked]
             axes = own.free[-count:] if count <= len(own.free) else None
             return Pattern.named(asked, shape, axes, extent)
         if fitting := matching_pattern(name, own):
             return fitting
     baseline, geometry = BASELINES[name], data.geometry
-    usual = scannable(baseline.usual, baseline.free, len(shape), geometry.readout is not None)
+    usual = scannable(baseline.usual, baseline.free, len(shape) - geometry.indexes, geometry.readout is not None)
     return Pattern.on(shape, geometry, asked or usual)
 
 
@@ -254,12 +259,13 @@ def reconstructions(
     index, device = check_index(index, data), find_device(device)
     masks = {name: check_mask(mask, data) for name, mask in masks.items()}
     found = {name: reconstruct_one(mask, data, index, recon, device=device) for name, mask in masks.items()}
-    shown = pattern_of(next(iter(masks.values()))).pictured
-    target = plane(next(iter(found.values())).target[0, 0], shown)
+    pattern = pattern_of(next(iter(masks.values())), data.geometry)
+    shown, of_image = pattern.pictured, image_axes(pattern)
+    target = plane(next(iter(found.values())).target[0, 0], of_image)
     box = most_detail(target) if zoom is None else check_box(zoom, target)
     window, highest = grey_window(target), float(target.max())
     extent, shape, brightest = data.geometry.extent, data.shape[1:], window["vmax"]
-    factor = error_factor(list(found.values()), brightest)
+    factor = error_factor(list(found.values()), brightest, of_image)
 
     columns = 1 + len(masks)
     width = min(width_of(columns), WIDEST)
@@ -274,23 +280,28 @@ def reconstructions(
     _boxed(grid.show(0, 0, target, **window), box)
     grid.show(1, 0, closer, **window)
     kspace, padding = (plane(each, shown) for each in (kspace_in_decibels(data, index), padding_of(shape, extent)))
-    grid.show(3, 0, kspace, "its k-space (log)", padding, cmap=MAGNITUDE)
+    grid.show(3, 0, kspace, "its k-space (log)", padding, cmap=MAGNITUDE, **frames_style(pattern))
     for column, (name, mask) in enumerate(masks.items(), start=1):
-        image = plane(found[name].image[0, 0], shown)
+        image = plane(found[name].image[0, 0], of_image)
         grid.name_column(column, name)
         _boxed(grid.show(0, column, image, quality_caption(found[name]), **window), box)
         grid.show(1, column, image[box], **window)
         error = 100 * (image - target).abs() / highest
         of_errors: dict[str, Any] = {"cmap": ERROR, "vmin": 0, "vmax": 100 * brightest / factor / highest}
         last = grid.show(2, column, error, **of_errors)
-        grid.show_mask(3, column, mask, extent)
+        grid.show_mask(3, column, mask, data.geometry)
     grid.bar(last, 2, 0, "error\n(% of maximum)", mirrored=True)
     return grid.figure
 
 
-def error_factor(found: Sequence[ReconstructedImage], brightest: float) -> int:
+def error_factor(found: Sequence[ReconstructedImage], brightest: float, shown: tuple[int, int] = (-2, -1)) -> int:
     """The largest factor at which nearly all errors are within the window of the images."""
-    errors = torch.stack([(plane(each.image[0, 0]) - plane(each.target[0, 0])).abs() for each in found])
+    errors = [(plane(each.image[0, 0], shown) - plane(each.target[0, 0], shown)).abs() for each in found]
+    return factor_for(torch.stack(errors), brightest)
+
+
+def factor_for(errors: AnyArray, brightest: float) -> int:
+    """The same for magnitudes of errors."""
     largest = float(np.quantile(errors.numpy(), BRIGHTEST))
     return max(factor for factor in FACTORS if factor == 1 or factor * largest <= brightest)
 

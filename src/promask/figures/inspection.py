@@ -34,7 +34,7 @@ def inspection_figure(found: Inspection) -> "Figure":
     if found.sample is None or found.description is None:
         raise InputError("There is nothing to draw before it is certain how the data are read.")
     image, description = found.sample.image, found.description
-    spectrum = to_kspace(image, space_axes(image.ndim - 1)).abs()
+    spectrum = to_kspace(image, space_axes(len(description.shape))).abs()
     kspace = plane(torch.linalg.vector_norm(spectrum, dim=0))
     combined = plane(torch.linalg.vector_norm(image, dim=0))
     channels = [plane(each.abs()) for each in image[:MOST_CHANNELS]] if len(image) > 1 else []

@@ -73,13 +73,33 @@ def kspace_plane(values: AnyArray, pattern: Pattern) -> AnyArray:
     return plane(pattern.expand(values), pattern.pictured)
 
 
+def image_axes(pattern: Pattern) -> tuple[int, int]:
+    """The two axes of images that are shown beside a picture of k-space: the same, but never those of frames.
+
+    >>> image_axes(Pattern((20, 6, 5), free=(0, 1), indexed="frame"))
+    (-2, -1)
+    """
+    if not pattern.indexed:
+        return pattern.pictured
+    free = tuple(axis - 1 for axis in pattern.free[pattern.varies :])
+    readout = None if pattern.readout is None else pattern.readout - 1
+    return Pattern(pattern.shape[1:], free, readout=readout).pictured
+
+
+def frames_style(pattern: Pattern) -> dict[str, Any]:
+    """How k-space is shown: pixels are square, unless rows are frames, which may be higher than they are wide."""
+    rows_are_frames = pattern.varies and pattern.pictured[0] == -len(pattern.shape)
+    return {"aspect": "auto", "interpolation": "nearest"} if rows_are_frames else {}
+
+
 def plane_note(pattern: Pattern) -> str:
     """Which plane of a volume is shown.
 
     >>> plane_note(Pattern((4, 6, 5), free=(1, 2), directions=("kx", "ky", "kz")))
     'ky down, kz across'
     """
-    names = pattern.directions or [f"axis {axis}" for axis in range(len(pattern.shape))]
+    names = list(pattern.directions) or [f"axis {axis}" for axis in range(len(pattern.shape))]
+    names[0] = f"{pattern.indexed}s" if pattern.indexed else names[0]
     down, across = (names[axis] for axis in pattern.pictured)
     return f"{down} down, {across} across"
 
@@ -111,7 +131,7 @@ def grey_window(image: AnyArray) -> dict[str, Any]:
 
 def kspace_in_decibels(data: SampleSet, index: int) -> AnyArray:
     """The k-space of an image on a logarithmic scale, from 0 for the largest magnitude, and no less than -100."""
-    magnitudes = to_kspace(data[index].image[0], space_axes(len(data.shape) - 1)).abs()
+    magnitudes = to_kspace(data[index].image[0], space_axes(len(data.shape) - 1 - data.geometry.indexes)).abs()
     return 20 * torch.log10((magnitudes / magnitudes.max()).clamp_min(1e-5))
 
 
@@ -194,15 +214,19 @@ class Grid:
     ) -> "Axes":
         """Values of the units of a pattern, on their plane of k-space; what is never acquired is grey."""
         never = kspace_plane(pattern.never(), pattern)
-        return self.show(row, column, kspace_plane(values, pattern), caption, never, **{"vmin": 0, **style})
+        style = {"vmin": 0, **frames_style(pattern), **style}
+        return self.show(row, column, kspace_plane(values, pattern), caption, never, **style)
 
-    def show_mask(self, row: int, column: int, mask: Mask, extent: Sequence[tuple[int, int]]) -> None:
-        """A mask, with the acceleration that it achieves."""
-        achieved, pattern = (
-            f"x{achieved_acceleration(mask, extent):.4g}",
-            pattern_of(mask, Geometry(tuple(extent))),
-        )
+    def show_mask(self, row: int, column: int, mask: Mask, geometry: Geometry) -> None:
+        """A mask, with the acceleration that it achieves; of series, the lines of each frame are a row."""
+        achieved, pattern = f"x{achieved_acceleration(mask, geometry.extent):.4g}", pattern_of(mask, geometry)
         self.show_units(row, column, pattern.restrict(mask), pattern, achieved, cmap=MASK, vmax=1)
+
+    def panel(self, row: int) -> "Axes":
+        """Axes for a plot that takes a row, but for its ends: what is written left and right of it."""
+        left, top = self._corner(row, 0)
+        width = self._corner(row, len(self.widths))[0] - left
+        return self._axes(left + 1.5 * SIDE, top, 0.72 * width, self.heights[row])
 
     def name_column(self, column: int, text: str, span: int = 1) -> None:
         """A name above a column, or above several of them."""

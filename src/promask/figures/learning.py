@@ -11,7 +11,6 @@ import torch
 from promask.data.device import find_device
 from promask.data.sample_sets import Subset
 from promask.errors import InputError
-from promask.evaluation.conventions import unit_noun
 from promask.evaluation.evaluate import check_shape, evaluate, held_out, reconstruct_one
 from promask.figures.images import check_index, quality_caption
 from promask.figures.layout import (
@@ -22,9 +21,11 @@ from promask.figures.layout import (
     SPREAD,
     TEXT,
     Grid,
+    frames_style,
     grey_window,
     height_for,
     hide_spines,
+    image_axes,
     kspace_plane,
     picture,
     plane,
@@ -32,6 +33,7 @@ from promask.figures.layout import (
     width_of,
 )
 from promask.learners import describe
+from promask.learning.phrases import unit_noun, units_acquired
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import MaskDistribution
@@ -155,8 +157,8 @@ def film(
     index = check_index(index, data)
     pattern = run.distribution.pattern
     results = [reconstruct_one(step.mask, data, index, recon, device=device) for step in steps]
-    images = [plane(result.image[0, 0], pattern.pictured) for result in results]
-    target = plane(results[0].target[0, 0], pattern.pictured)
+    images = [plane(result.image[0, 0], image_axes(pattern)) for result in results]
+    target = plane(results[0].target[0, 0], image_axes(pattern))
     window = grey_window(target)
     width, notes = width_of(len(steps) + 1), trajectory_notes(run)
     heights = [height_for(width, target.shape), height_for(width, pattern.shape, pattern.pictured)]
@@ -391,10 +393,20 @@ def overview(run: Run) -> "Figure":
     grid = figure.subplots(1, columns)
     padding = kspace_plane(pattern.never(), pattern)
     for axes, (title, (values, colours, most)) in zip(grid, maps.items(), strict=False):
-        picture(axes, kspace_plane(values, pattern), title, padding, cmap=colours, vmin=0, vmax=most)
+        picture(
+            axes,
+            kspace_plane(values, pattern),
+            title,
+            padding,
+            cmap=colours,
+            vmin=0,
+            vmax=most,
+            **frames_style(pattern),
+        )
         figure.colorbar(axes.images[0], ax=axes)
-    title = f"Mask: {distribution.budget} of {pattern.units} {unit_noun(pattern)}, x{run.acceleration:.4g}"
-    picture(grid[-2], plane(run.mask, pattern.pictured), title, padding, cmap=MASK, vmin=0, vmax=1)
+    title = f"Mask: {units_acquired(pattern, distribution.budget)}, x{run.acceleration:.4g}"
+    shown = plane(run.mask, pattern.pictured)
+    picture(grid[-2], shown, title, padding, cmap=MASK, vmin=0, vmax=1, **frames_style(pattern))
     notes = ["probabilities are 0 or 1 only"] if decided else []
     notes += [plane_note(pattern)] if run.mask.ndim > 2 else []
     notes += ["grey: padding, never acquired"] if padding.any() else []

@@ -14,8 +14,19 @@ from promask.errors import InputError, InputWarning
 from promask.evaluation.evaluate import full_images, held_out
 from promask.evaluation.stability import ImageVariation, vary_image
 from promask.figures.images import check_index, quality_caption
-from promask.figures.layout import PAGE, PROBABILITY, SPREAD, Grid, grey_window, height_for, plane, width_of
+from promask.figures.layout import (
+    PAGE,
+    PROBABILITY,
+    SPREAD,
+    Grid,
+    grey_window,
+    height_for,
+    image_axes,
+    plane,
+    width_of,
+)
 from promask.learning.run import Run
+from promask.sampling.pattern import PER_FRAME
 from promask.types import Image, SampleSet
 
 if TYPE_CHECKING:
@@ -56,7 +67,7 @@ def probabilities(runs: Sequence[Run], examples: Mapping[str, Image] | None = No
         first = next(iter(row.values()))
         example = (examples or {}).get(first.record.data.source)
         if example is not None:
-            shown = plane(example[0], first.distribution.pattern.pictured)
+            shown = plane(example[0], image_axes(first.distribution.pattern))
             grid.show(place, columns - 1, shown, **grey_window(shown))
     grid.bar_beside(last, "probability")
     return grid.figure
@@ -86,8 +97,10 @@ def examples_of(runs: Sequence[Run], on_file: OnFile | None = None) -> dict[str,
 
 
 def pattern_name(run: Run) -> str:
-    """The pattern of a run by the number of its undersampled directions: `1d`, `2d` or `3d`."""
-    return f"{len(run.distribution.pattern.free)}d"
+    """The pattern of a run by the number of its undersampled directions: `1d`, `2d`, `3d`; `kt` or `kt-2d`."""
+    pattern = run.distribution.pattern
+    name = f"{pattern.encoded}d"
+    return next((each for each, within in PER_FRAME.items() if pattern.varies and within == name), name)
 
 
 def group_runs(runs: Sequence[Run]) -> dict[str, dict[float, Run]]:

@@ -26,6 +26,7 @@ from promask.figures.layout import (
     TEXT,
     Grid,
     add_colour_bar,
+    frames_style,
     height_for,
     hide_spines,
     kspace_plane,
@@ -52,10 +53,14 @@ WIDEST = 2.6
 """Of a column, in inches."""
 BAR = 0.7
 """Room for the colour bar."""
+LINES = 0.7
+"""The height of the picture of a line over time, relative to its width."""
 
 
 def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -> "Figure":
     """The magnitude of the point-spread function on the undersampled plane, and its profile along each direction.
+
+    Where each frame has its own lines, the plane is x-f space: where a point goes, and to which frequencies.
 
     Args:
         masks: By the names written above them: runs, exported masks, or centred arrays (*space) of 0 and 1.
@@ -65,7 +70,7 @@ def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -
         A matplotlib figure.
     """
     shown = _exported(masks)
-    directions = max(len(each.free) for each in shown.values())
+    directions = max(each.pattern.encoded for each in shown.values())
     figure, grid = _columns(shown, [1.0] + [0.62] * directions)
     for column, (name, mask) in enumerate(shown.items()):
         pattern, units = mask.pattern, mask.pattern.restrict(mask.mask)
@@ -73,23 +78,29 @@ def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -
         if len(pattern.free) > 1:
             decibels = 20 * torch.log10(spread_function(units).abs().clamp_min(10 ** (FLOOR / 20)))
             axes = grid[0][column]
-            picture(axes, kspace_plane(decibels, pattern), cmap=SPREAD, vmin=FLOOR, vmax=0)
+            picture(
+                axes, kspace_plane(decibels, pattern), cmap=SPREAD, vmin=FLOOR, vmax=0, **frames_style(pattern)
+            )
             down, across = (each.removeprefix("k") for each in _pictured_names(pattern))
+            down = "temporal frequency" if frames_style(pattern) else down
             axes.set_ylabel(down, fontsize=TEXT)
             axes.set_xlabel(across, fontsize=TEXT)
             if column == len(shown) - 1:
                 add_colour_bar(axes, axes.inset_axes((1.04, 0, 0.05, 1)), "dB", TEXT, TEXT)
         else:
             _lines(grid[0][column], mask)
-        note = f"side lobe {100 * found.side_lobe:.3g} %, {100 * found.energy_outside:.3g} % outside"
+        lobes = f"{100 * found.side_lobe:.3g} %"
+        if found.average_side_lobe is not None:
+            lobes += f" (f = 0: {100 * found.average_side_lobe:.3g} %)"
+        note = f"side lobe {lobes}, {100 * found.energy_outside:.3g} % outside"
         grid[0][column].set_xlabel(f"{grid[0][column].get_xlabel()}\n{note}", fontsize=TEXT)
         grid[0][column].set_title(name, fontsize=NAME, fontweight="bold", parse_math=False)
         for position in range(directions):
             axes = grid[1 + position][column]
-            if position >= len(pattern.free):
+            if position >= pattern.encoded:
                 axes.set_axis_off()
                 continue
-            _profile(axes, units, pattern, position)
+            _profile(axes, units, pattern, position + pattern.varies)
             width = f"{found.width[position]:.3g} pixels"
             width += "" if found.width_mm is None else f", {found.width_mm[position]:.3g} mm"
             axes.set_title(f"{found.directions[position].removeprefix('k')}: width {width}", fontsize=TEXT)
@@ -113,18 +124,22 @@ def density_figure(masks: Mapping[str, Any]) -> "Figure":
         pattern, units = mask.pattern, mask.pattern.restrict(mask.mask)
         found = sampling_density(units, pattern)
         _mask(grid[0][column], mask, found.calibration)
-        if len(pattern.free) == 2:
+        if pattern.encoded == 2 and not pattern.varies:
             _marginals(grid[0][column], found.per_direction, found.directions)
+        elif found.per_frame is not None and pattern.encoded == 1:
+            counts = (found.per_frame, found.per_direction[0])
+            _marginals(grid[0][column], counts, (pattern.indexed, found.directions[0]))
         block = " x ".join(map(str, found.calibration))
-        within = f", x{found.acceleration_in_ellipse:.4g} within the ellipse" if len(pattern.free) > 1 else ""
-        note = f"x{found.acceleration:.4g}{within}\nACS {block}"
+        within = f", x{found.acceleration_in_ellipse:.4g} within the ellipse" if pattern.encoded > 1 else ""
+        every = f" in every {pattern.indexed}" if pattern.varies else ""
+        note = f"x{found.acceleration:.4g}{within}\nACS {block}{every}"
         grid[0][column].set_xlabel(f"{grid[0][column].get_xlabel()}\n{note}", fontsize=TEXT)
         grid[0][column].set_title(name, fontsize=NAME, fontweight="bold", parse_math=False)
         axes = grid[1][column]
         axes.step(found.radius, found.share, where="mid", color="black", linewidth=1)
-        if len(pattern.free) > 1:
+        if pattern.encoded > 1:
             axes.axvline(1, color=ELLIPSE, linewidth=0.8, linestyle="--")
-        of = f"|{found.directions[0]}|" if len(pattern.free) == 1 else "distance from the centre"
+        of = f"|{found.directions[0]}|" if pattern.encoded == 1 else "distance from the centre"
         axes.set_xlabel(f"{of}, relative to the end of the axis", fontsize=TEXT)
         axes.set_ylabel("share acquired" if column == 0 else "", fontsize=TEXT)
         axes.set(xlim=(0, None), ylim=(0, 1.05))
@@ -148,7 +163,9 @@ def noise_figure(maps: Mapping[str, NoiseMap]) -> "Figure":
     highest = float(np.quantile(known.numpy(), 0.995)) if len(known) else 1.0
     width = min(width_of(len(maps), BAR), WIDEST)
     height = max(height_for(width, each.shape) for each in values.values())
-    lines = 5 if any(found.sense for found in maps.values()) else 4
+    over_time = {name for name, found in maps.items() if found.indexed and found.amplification.ndim == 2}
+    height = max(height, LINES * width) if over_time else height
+    lines = 5 if over_time or any(found.sense for found in maps.values()) else 4
     grid = Grid.of([width] * len(maps), [height], [lines], right=BAR)
     for column, (name, found) in enumerate(maps.items()):
         grid.name_column(column, name)
@@ -163,8 +180,11 @@ def noise_figure(maps: Mapping[str, NoiseMap]) -> "Figure":
         if found.sense is not None:
             unfolded = found.sense.summary()["g_factor"]
             caption += f"\nSENSE g: mean {unfolded['mean']:.3g}, max {unfolded['maximum']:.3g}"
-        outside = values[name].isnan()
-        last = grid.show(0, column, values[name], caption, outside, cmap=SPREAD, vmin=0, vmax=highest)
+        style: dict[str, Any] = {"cmap": SPREAD, "vmin": 0, "vmax": highest}
+        if name in over_time:
+            caption = f"one line, {found.indexed}s downwards\n{caption}"
+            style |= {"aspect": "auto", "interpolation": "nearest"}
+        last = grid.show(0, column, values[name], caption, values[name].isnan(), **style)
     grid.bar_beside(last, "noise amplification")
     return grid.figure
 
@@ -198,7 +218,8 @@ def _lines(axes: "Axes", mask: ExportedMask) -> None:
     pattern = mask.pattern
     units = pattern.restrict(mask.mask).float()
     padding = kspace_plane(pattern.padding(), pattern)
-    picture(axes, kspace_plane(units, pattern), padding=padding, cmap=MASK, vmin=0, vmax=1)
+    shown = kspace_plane(units, pattern)
+    picture(axes, shown, padding=padding, cmap=MASK, vmin=0, vmax=1, **frames_style(pattern))
     down, across = _pictured_names(pattern)
     axes.set_ylabel(down, fontsize=TEXT)
     axes.set_xlabel(across, fontsize=TEXT)
@@ -211,13 +232,13 @@ def _mask(axes: "Axes", mask: ExportedMask, calibration: Sequence[int]) -> None:
     _lines(axes, mask)
     pattern = mask.pattern
     shape = [pattern.shape[axis] for axis in pattern.pictured]
-    sizes = dict(zip(pattern.free, calibration, strict=True))
+    sizes = dict(zip(pattern.free[pattern.varies :], calibration, strict=True))
     block = [sizes.get(axis % len(pattern.shape), n) for axis, n in zip(pattern.pictured, shape, strict=True)]
     if all(calibration):
         top, left = (n // 2 - width // 2 - 0.5 for n, width in zip(shape, block, strict=True))
         style: dict[str, Any] = {"fill": False, "edgecolor": OUTLINE, "linewidth": 1}
         axes.add_patch(Rectangle((left, top), block[1], block[0], **style))
-    if len(pattern.free) == 2:
+    if pattern.encoded == 2:
         rows, columns = shape
         style = {"fill": False, "edgecolor": ELLIPSE, "linewidth": 0.8, "linestyle": "--"}
         axes.add_patch(Ellipse((columns // 2, rows // 2), 2 * (columns // 2), 2 * (rows // 2), **style))
@@ -252,7 +273,7 @@ def _profile(axes: "Axes", units: torch.Tensor, pattern: "Pattern", position: in
         axes.plot(pixels, both, linewidth=0.9, **style)
     axes.axhline(0.5, color=OUTLINE, linewidth=0.6, linestyle=":")
     axes.set(xlim=(-REACH, REACH), ylim=(0, 1.02))
-    name = direction_names(pattern)[position].removeprefix("k")
+    name = direction_names(pattern)[position - pattern.varies].removeprefix("k")
     axes.set_xlabel(f"{name} (pixels)", fontsize=TEXT)
     axes.legend(fontsize=TEXT - 1, frameon=False, loc="upper right", handlelength=1.2)
     _plain(axes)

@@ -8,6 +8,8 @@ from promask.data.description import DataDescription
 from promask.types import SampleSet
 
 METRICS = ("psnr", "ssim", "nmse", "dice", "iou")
+SERIES_METRICS = ("psnr_moving", "nmse_differences")
+"""Further ones of series of frames."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class CheckpointRecord:
 
 @dataclass(frozen=True)
 class Quality:
-    """Means over images or volumes; None where a metric is not defined."""
+    """Means over images, volumes or series; None where a metric is not defined."""
 
     acceleration: float
     images: int
@@ -87,6 +89,14 @@ class Quality:
     psnr: float | None = None
     ssim: float | None = None
     nmse: float | None = None
+    psnr_moving: float | None = None
+    """Of series of frames: within what moves."""
+    nmse_differences: float | None = None
+    """Of series: that of frame-to-frame differences."""
+    psnr_over_time: Sequence[float | None] | None = None
+    """Of series: that of every frame."""
+    frozen: Mapping[str, float | None] | None = None
+    """Of series: the metrics of the fully sampled temporal mean, which shows no motion."""
     dice: float | None = None
     dice_full: float | None = None
     dice_kept: float | None = None
@@ -108,6 +118,8 @@ class Quality:
     """Standard deviation over several random masks; None for a single mask."""
     ssim_spread: float | None = None
     nmse_spread: float | None = None
+    psnr_moving_spread: float | None = None
+    nmse_differences_spread: float | None = None
     dice_spread: float | None = None
     iou_spread: float | None = None
 

@@ -19,6 +19,7 @@ from promask.export.files import RUN_FORMAT, parse_pattern, read_any_record, rea
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import Trajectory
+from promask.learning.phrases import sample_noun, units_acquired
 from promask.learning.records import RunHistory, RunRecord
 from promask.recon import RECONSTRUCTIONS, KtSense, make_reconstruction, with_settings
 from promask.recon.base import Reconstruction
@@ -52,17 +53,22 @@ CONTENT = (
 class Run:
     """What was learned, centred (DC at index n // 2), and how it came about.
 
-    Args:
-        distribution: The probabilities on their pattern, and how many samples or lines are acquired.
-        config: The settings.
-        history: What happened in every step.
-        variance: The variance of each probability over the members, (*units).
-        record: What else run.json says: the data, the time, an evaluation.
-        network: The network that was trained while the mask was learned.
-        trajectory: The probabilities of the first member at some of its steps.
-        recon: The reconstruction that the mask was learned for; it is not saved, but for its name, settings and
-            prior.
-        prior: What the reconstruction knows from the data that were learned from, if it knows anything.
+        Args:
+            distribution: The probabilities on their pattern, and how many samples or lines are acquired.
+            config: The settings.
+            history: What happened in every step.
+            variance: The variance of each probability over the members, (*units).
+            record: What else run.json says: the data, the time, an evaluation.
+            network: The network that was trained while the mask was learned.
+            trajectory: The probabilities of the first member at some of its steps.
+    <<<<<<< HEAD
+            recon: The reconstruction that the mask was learned for; it is not saved, but for its name, settings and
+                prior.
+    =======
+            recon: The reconstruction that the mask was learned for; of it, the name, the settings and the
+                prior are saved.
+    >>>>>>> evaluation
+            prior: What the reconstruction knows from the data that were learned from, if it knows anything.
     """
 
     distribution: MaskDistribution
@@ -78,12 +84,10 @@ class Run:
     def __repr__(self) -> str:
         """The run in one paragraph: data, pattern, samples, quality."""
         pattern, data, quality = self.distribution.pattern, self.record.data, self.record.evaluation
-        lines = len(pattern.free) == 1
-        noun, steps = "volume" if self.config.volumes else "image", len(self.history.loss)
-        text = (
-            f"Run: {self.stated_acceleration}, {self.distribution.budget} of {pattern.units} "
-            f"{'lines' if lines else 'samples'} of {' x '.join(map(str, pattern.shape))}"
-        )
+        noun, steps = sample_noun(pattern), len(self.history.loss)
+        size = " x ".join(map(str, pattern.shape[bool(pattern.indexed) :]))
+        acquired = units_acquired(pattern, self.distribution.budget)
+        text = f"Run: {self.stated_acceleration}, {acquired} of {size}"
         if data.source:
             text += f", learned from {count(data.images, noun)} of {data.source} ({data.part})"
         text += f" for {self.config.loss} with {self.config.recon} by {self.config.learner}"
@@ -91,7 +95,9 @@ class Run:
         if self.record.reference:
             text += f" Kept the reference mask {self.record.reference!r}: what was learned was not better."
         if quality is not None and quality.psnr is not None:
-            text += f" PSNR {quality.psnr:.2f} dB on {count(quality.images, noun)} ({quality.part})."
+            moving = quality.psnr_moving
+            within = "" if moving is None else f", {moving:.2f} dB in what moves,"
+            text += f" PSNR {quality.psnr:.2f} dB{within} on {count(quality.images, noun)} ({quality.part})."
         return text
 
     @property

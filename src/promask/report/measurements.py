@@ -27,7 +27,7 @@ from promask.evaluation.evaluate import (
 from promask.evaluation.methods import Method, fit_mask
 from promask.evaluation.noise import REPLICAS, NoiseMap
 from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
-from promask.learning.records import METRICS, Measured, Quality, ReferenceComparison
+from promask.learning.records import METRICS, SERIES_METRICS, Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
@@ -228,7 +228,9 @@ def _reference_masks(
 def _summary(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     first = evaluations[0].summary()
     about = {name: first[name] for name in ("acceleration", "images", "part")}
-    return about | mean_and_spread(evaluations, [name for name in METRICS if name in first])
+    about |= {name: first[name] for name in ("psnr_over_time", "frozen") if name in first}
+    known = [name for name in (*METRICS, *SERIES_METRICS) if name in first]
+    return about | mean_and_spread(evaluations, known)
 
 
 def number_subjects(groups: Sequence[str], known: Sequence[str]) -> list[int]:

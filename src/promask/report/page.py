@@ -22,18 +22,21 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from promask.data.atomic import save_text
-from promask.evaluation.conventions import METRICS, Metric
+from promask.evaluation.conventions import METRICS, SERIES_METRICS, Metric
+from promask.evaluation.methods import FROZEN
 from promask.evaluation.noise import NoiseMap
 from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
 from promask.evaluation.tables import number_cell
 from promask.export.mask_file import ExportedMask
-from promask.figures.layout import kspace_plane, plane, save_figure, white
+from promask.figures.layout import frames_style, image_axes, kspace_plane, plane, save_figure, white
 from promask.figures.learning import overview
 from promask.figures.physics import density_figure, noise_figure, point_spread_figure
+from promask.figures.series import profile_figure
 from promask.learners import describe
 from promask.learning.run import Run
-from promask.report import wording
+from promask.report import motion, wording
 from promask.report.measurements import LEARNED, ExampleImage, RunMeasurements
+from promask.sampling.pattern import Pattern
 from promask.types import Geometry, Mask
 
 if TYPE_CHECKING:
@@ -124,7 +127,7 @@ MOST_ROWS = 5000
 """Images in the table; of more, so many evenly spread."""
 MOST_POINTS = 2000
 """Steps in the learning curve, likewise."""
-COLUMNS: dict[str, Metric] = {**METRICS, "dice": Metric("Dice", ".4f", 1), "iou": Metric("IoU", ".4f", 1)}
+COLUMNS: dict[str, Metric] = {**SERIES_METRICS, "dice": Metric("Dice", ".4f", 1), "iou": Metric("IoU", ".4f", 1)}
 
 
 def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, Any]:
@@ -142,17 +145,23 @@ def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, 
         "history": _history(run),
     }
     if measurements is None:
-        return content | {"examples": [], "masks": {}, "compared": None, "slices": None}
-    masks = {
-        name: mask_picture(crop_centre(plane(mask, pattern.pictured), WIDEST))
-        for name, mask in measurements.masks.items()
-    }
+        return content | {"examples": [], "masks": {}, "compared": None, "slices": None, "film": None}
+    masks = {name: mask_picture(_shown_mask(mask, pattern)) for name, mask in measurements.masks.items()}
+    in_series = measurements.evaluation.temporal is not None
     return content | {
-        "examples": _examples(measurements, pattern.pictured),
+        "examples": _examples(measurements, image_axes(pattern), PIXELS - in_series * motion.PIXELS),
+        "film": motion.film(measurements) if in_series else None,
         "masks": masks,
         "compared": _compared(measurements),
         "slices": _slices(measurements),
     }
+
+
+def _shown_mask(mask: Mask, pattern: Pattern) -> Shaped[Tensor, "height width"]:
+    """The plane of a mask that is undersampled; frames, of which there are few, are several rows each."""
+    shown = crop_centre(plane(mask, pattern.pictured), WIDEST)
+    rows, columns = shown.shape
+    return shown.repeat_interleave(max(1, round(columns / rows / 2)), 0) if frames_style(pattern) else shown
 
 
 def _history(run: Run) -> dict[str, Any]:
@@ -174,7 +183,9 @@ def _mask(run: Run) -> dict[str, Any]:
     states = run.mask.to(torch.uint8).masked_fill(pattern.expand(pattern.never()), 2)
     shown = crop_centre(plane(states, pattern.pictured), WIDEST)
     names = [pattern.directions[axis] for axis in pattern.pictured] if pattern.directions else ["ky", "kx"]
-    return {**pack(shown.numpy()), "centre": [n // 2 for n in shown.shape], "directions": names}
+    names = [pattern.indexed, names[1]] if frames_style(pattern) else names
+    centre = [0 if frames_style(pattern) else shown.shape[0] // 2, shown.shape[1] // 2]
+    return {**pack(shown.numpy()), "centre": centre, "directions": names}
 
 
 def _probability_levels(values: Shaped[Tensor, "height width"]) -> Any:
@@ -198,19 +209,23 @@ def _trajectory(run: Run) -> dict[str, Any] | None:
     return {**pack(values.numpy()), "steps": [steps[place] for place in places]}
 
 
-def _examples(measurements: RunMeasurements, shown: tuple[int, int]) -> list[dict[str, Any]]:
+def _examples(measurements: RunMeasurements, shown: tuple[int, int], pixels: int) -> list[dict[str, Any]]:
     pictures = 1 + 2 * len(measurements.masks)
     first = next(iter(measurements.examples[0].images.values()))
     size = plane(first.target, shown).numel()
-    most = max(1, min(len(measurements.examples), PIXELS // (pictures * size)))
+    most = max(1, min(len(measurements.examples), pixels // (pictures * size)))
     several = len(set(measurements.subjects)) > 1
-    return [_example(each, PIXELS // (pictures * most), several, shown) for each in measurements.examples[:most]]
+    noun = "image" if measurements.evaluation.of != "series" else "series"
+    room = pixels // (pictures * most)
+    return [_example(each, room, several, shown, noun) for each in measurements.examples[:most]]
 
 
-def _example(example: ExampleImage, pixels: int, several: bool, shown: tuple[int, int]) -> dict[str, Any]:
+def _example(
+    example: ExampleImage, pixels: int, several: bool, shown: tuple[int, int], noun: str
+) -> dict[str, Any]:
     full = plane(next(iter(example.images.values())).target, shown)
     brightest = white(full)
-    named = f"image {example.index} of subject {example.subject}" if several else f"image {example.index}"
+    named = f"{noun} {example.index}" + (f" of subject {example.subject}" if several else "")
     masks = {}
     for name, result in example.images.items():
         image = plane(result.image, shown)
@@ -236,13 +251,16 @@ def _compared(measurements: RunMeasurements) -> dict[str, Any]:
         if (known := [value for value in values if value is not None])
     }
     rows = []
-    for method, row in masks.items():
+    frozen = masks[LEARNED].get("frozen")
+    above = {} if frozen is None else {FROZEN: {"acceleration": None, **frozen}}
+    for method, row in {**above, **masks}.items():
         cells: list[dict[str, Any]] = [{"text": method, "value": method}]
-        cells.append({"text": f"{row['acceleration']:.4g}", "value": _rounded(row["acceleration"])})
+        factor = number_cell(row["acceleration"], ".4g")
+        cells.append({"text": str(factor), "value": None if factor.value is None else _rounded(factor.value)})
         for name in best:
-            cell = number_cell(row[name], COLUMNS[name].style, row.get(f"{name}_spread"))
+            cell = number_cell(row.get(name), COLUMNS[name].style, row.get(f"{name}_spread"))
             cells.append({"text": str(cell), "value": None if cell.value is None else _rounded(cell.value)})
-            if cell.value is not None:
+            if cell.value is not None and method in masks:
                 cells[-1]["best"] = cell.value == best[name]
         rows.append({"cells": cells, "learned": method == LEARNED})
     return {
@@ -253,13 +271,15 @@ def _compared(measurements: RunMeasurements) -> dict[str, Any]:
 
 def _slices(measurements: RunMeasurements) -> dict[str, Any]:
     evaluation = measurements.evaluation
-    values: dict[str, Sequence[float]] = {name: getattr(evaluation, name) for name in METRICS}
+    metrics = METRICS if evaluation.temporal is None else SERIES_METRICS
+    values: dict[str, Sequence[float]] = {name: evaluation.values(name) for name in metrics}
     if evaluation.segmented is not None:
         values["dice"] = evaluation.segmented.with_mask.dice.nanmean(1).tolist()
     known = [name for name, column in values.items() if any(map(math.isfinite, column))]
     count = len(evaluation.psnr)
     shown = range(count) if count <= MOST_ROWS else [place * count // MOST_ROWS for place in range(MOST_ROWS)]
-    columns: list[dict[str, Any]] = [{"title": "image", "digits": 0}, {"title": "subject", "digits": 0}]
+    noun = "series" if evaluation.of == "series" else "image"
+    columns: list[dict[str, Any]] = [{"title": noun, "digits": 0}, {"title": "subject", "digits": 0}]
     columns += [{"title": COLUMNS[name].heading, "digits": int(COLUMNS[name].style[1:-1])} for name in known]
     subjects = measurements.subjects
     rows = [[place, subjects[place], *(_rounded(values[name][place]) for name in known)] for place in shown]
@@ -320,14 +340,23 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
         classes=list(_classes(run)),
         contours=figure_picture(contours) if contours is not None else None,
         physics=wording.physics_table(physics, noise),
+        profiles=_profiles(measurements),
+        about_film=" ".join(motion.about(measurements)) if measurements and content["film"] else None,
         physics_pictures=list(_physics_pictures(run, measurements)),
         python=wording.PYTHON,
-        exports=wording.EXPORTS,
+        exports=wording.exports(run),
         command=wording.command(run),
         facts=list(wording.facts(run)),
         configuration=json.dumps(run.config.to_dict(), indent=1),
         content=content,
     )
+
+
+def _profiles(measurements: RunMeasurements | None) -> str | None:
+    """Of series, profiles over time with the learned mask and the best other one."""
+    if measurements is None or measurements.evaluation.temporal is None:
+        return None
+    return figure_picture(profile_figure(motion.shown_series(measurements)))
 
 
 def _physics(
@@ -362,7 +391,8 @@ def _physics_pictures(run: Run, measurements: RunMeasurements | None) -> Iterato
 def _like(run: Run, mask: Mask) -> ExportedMask:
     """A mask with the axes of a run."""
     pattern = run.distribution.pattern
-    geometry = Geometry(pattern.extent, axes=pattern.directions, readout=pattern.readout)
+    axes, readout, indexed = pattern.directions, pattern.readout, pattern.indexed
+    geometry = Geometry(pattern.extent, axes=axes, readout=readout, indexed=indexed)
     return ExportedMask.of_pattern(mask, pattern_of(mask, geometry, pattern.free))
 
 

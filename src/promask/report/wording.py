@@ -6,14 +6,15 @@ from typing import Any
 
 from promask.data.sources import short_source
 from promask.errors import count
-from promask.evaluation.conventions import unit_noun
 from promask.evaluation.noise import NoiseMap
 from promask.evaluation.physics import MaskPhysics
 from promask.figures.layout import plane_note
 from promask.learners import describe
 from promask.learning.config import names_segmentation
+from promask.learning.phrases import sample_noun, unit_noun, units_acquired
 from promask.learning.run import Run
 from promask.report.measurements import HELD_OUT, LEARNED, OTHER, SAME, SOME, RunMeasurements
+from promask.sampling.pattern import Pattern
 
 KEPT = {
     "energy": "the mask of largest energy",
@@ -40,6 +41,16 @@ promask export . --to bart --out ../mask          # BART: mask.cfl and mask.hdr
 promask export . --to fastmri --out ../mask.h5    # fastMRI
 promask export . --out ../mask.csv                # the order of phase encodes
 """
+SERIES_EXPORTS = """promask export . --out ../mask.mat                # MATLAB; in the folder of this report
+promask export . --to bart --out ../mask          # BART: mask.cfl and mask.hdr, frames in dimension 10
+promask export . --out ../mask.csv                # the order of phase encodes in each frame
+promask figure movie . --out ../movie.gif         # an animated picture of a series, and of its error
+"""
+
+
+def exports(run: Run) -> str:
+    """The commands that write the mask for other programs."""
+    return SERIES_EXPORTS if run.distribution.pattern.indexed else EXPORTS
 
 
 def title(run: Run) -> str:
@@ -68,10 +79,12 @@ def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, 
         for name, value, style in (
             ("Dice", evaluation.dice, ".3f"),
             ("PSNR", evaluation.psnr, ".2f"),
+            ("PSNR in what moves", evaluation.psnr_moving, ".2f"),
             ("SSIM", evaluation.ssim, ".4f"),
         ):
             if value is not None:
-                yield {"name": name, "value": f"{value:{style}}{' dB' * (name == 'PSNR')}", "note": on}
+                unit = " dB" if name.startswith("PSNR") else ""
+                yield {"name": name, "value": f"{value:{style}}{unit}", "note": on}
     if measurements is not None:
         yield from _lead_over(measurements)
     yield {
@@ -177,6 +190,8 @@ def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[
     """What stands beside the pictures and tables of the page; `rows` is how many images the table holds."""
     pattern, learner, reference = run.distribution.pattern, describe(run.config.learner), run.record.reference
     plane = f"The plane through the middle of k-space, {plane_note(pattern)}. " if len(pattern.shape) > 2 else ""
+    if pattern.indexed and pattern.encoded == 1:
+        plane = f"{plane_note(pattern)[0].upper()}{plane_note(pattern)[1:]}. " if pattern.varies else ""
     padding = " Grey is padding, which is never acquired." if pattern.padding().any() else ""
     padding = " Grey is never acquired." if pattern.limits.leave_out else padding
     member = " of the first member" if run.config.members > 1 else ""
@@ -193,14 +208,27 @@ def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[
     return {
         "about_mask": f"{plane}White is acquired: {_acquired(run)}.{padding}",
         "about_probabilities": "Probabilities" if learner.random and not reference else "Probabilities: 0 or 1",
-        "about_examples": f"Reconstructed by {run.config.recon}. All images of a slice are in the same window, "
-        f"and all error maps; PSNR and SSIM are those of this image alone. Move the slider, or drag in the image.",
+        "about_examples": f"Reconstructed by {run.config.recon}. {_about_windows(pattern)} Move the slider, or "
+        f"drag in the image.",
+        "every": f"Every {_noun(run)}",
         "about_compared": compared,
         "about_slices": slices,
         "about_learning": learner.curve + (ended if run.history.stopped_after is not None else ""),
         "about_trajectory": "The last picture shows the probabilities on the way, from the start to the end"
         f"{member}{replaced}.",
     }
+
+
+def _about_windows(pattern: Pattern) -> str:
+    if pattern.indexed:
+        return (
+            f"The {pattern.indexed} in the middle of the series, always in the same window, and so are errors; "
+            f"PSNR and SSIM are those of the whole series."
+        )
+    return (
+        "All images of a slice are in the same window, and all error maps; PSNR and SSIM are those of this image "
+        "alone."
+    )
 
 
 def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseMap]) -> dict[str, Any]:
@@ -212,7 +240,9 @@ def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseM
     headings = ["mask", "acceleration", *(["in the ellipse"] if plane else [])]
     headings += [f"width {', '.join(name.removeprefix('k') for name in directions)} ({unit})"]
     headings += ["side lobe", "energy outside", "ACS", "gap"]
-    headings += [f"per {name}" for name in directions] if plane else []
+    frames = first.density.per_frame is not None
+    headings += [f"per {name}" for name in directions] if plane or frames else []
+    headings += ["per frame"] if frames else []
     headings += ["noise", "95 %", "g"] if noise else []
     rows = []
     for name, of in physics.items():
@@ -223,16 +253,18 @@ def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseM
         cells += [" x ".join(f"{width:.3g}" for width in widths)]
         cells += [f"{spread.side_lobe:.1%}", f"{spread.energy_outside:.0%}"]
         cells += [" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap)]
-        cells += [f"{min(each)} to {max(each)}" for each in density.per_direction] if plane else []
+        counts = density.per_direction if plane or frames else ()
+        counts += ((density.per_frame or ()),) if frames else ()
+        cells += [f"{min(each)} to {max(each)}" if each else "-" for each in counts]
         if noise:
             found = noise[name].summary()
             of_noise = (found["amplification"]["mean"], found["amplification"]["percentile_95"])
             cells += ["-" if each is None else f"{each:.3g}" for each in (*of_noise, found["g_factor"]["mean"])]
         rows.append({"name": cells[0], "cells": cells[1:], "learned": name == LEARNED})
-    return {"headings": headings, "rows": rows, "about": _about_physics(noise)}
+    return {"headings": headings, "rows": rows, "about": _about_physics(noise, frames)}
 
 
-def _about_physics(noise: Mapping[str, NoiseMap]) -> str:
+def _about_physics(noise: Mapping[str, NoiseMap], frames: bool = False) -> str:
     """How to read the table."""
     text = (
         "Width: full width at half maximum of the point-spread function, the effective resolution. Side lobe: "
@@ -240,6 +272,11 @@ def _about_physics(noise: Mapping[str, NoiseMap]) -> str:
         "ACS: the largest central block that is sampled completely. Gap: the largest step from a sample to the "
         "next one along each direction. Per ky or kz: the smallest and the largest number of samples."
     )
+    if frames:
+        text += (
+            " Where each frame has its own lines, side lobes and energies are those in x-f space, over all "
+            "temporal frequencies; widths, and the number of frames per ky, are those of all frames together."
+        )
     if not noise:
         return text
     found = next(iter(noise.values()))
@@ -300,10 +337,10 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
         measured = f"{count(evaluation.images, _noun(run))} ({evaluation.part}), {relation(run)}"
         yield "Measured on", f"{_source(run)}: {measured}"
     yield "Acceleration", f"{run.acceleration:.4g} achieved, {run.config.acceleration:g} asked"
-    yield (
-        f"All {unit_noun(pattern)}",
-        f"{pattern.units}, along the undersampled directions {list(pattern.free)} of {list(pattern.shape)}",
-    )
+    along = f"along the undersampled directions {list(pattern.free)} of {list(pattern.shape)}"
+    if pattern.indexed:
+        along = f"{pattern.indexed}s are axis 0 of {list(pattern.shape)}, undersampled are {list(pattern.free)}"
+    yield f"All {unit_noun(pattern)}", f"{pattern.units}, {along}"
     yield "Loss", run.config.loss
     yield "Reconstruction", run.config.recon
     yield "Seed", str(run.config.seed)
@@ -332,13 +369,13 @@ def _source(run: Run) -> str:
 
 
 def _noun(run: Run) -> str:
-    return "volume" if run.config.volumes else "image"
+    return sample_noun(run.distribution.pattern)
 
 
 def _acquired(run: Run) -> str:
     pattern = run.distribution.pattern
     within = f", {run.stated_acceleration}" if run.acceleration_within is not None else ""
-    return f"{run.distribution.budget} of {pattern.units} {unit_noun(pattern)}{within}"
+    return f"{units_acquired(pattern, run.distribution.budget)}{within}"
 
 
 def _steps(run: Run) -> str:

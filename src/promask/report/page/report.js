@@ -283,6 +283,69 @@
     show();
   };
 
+  // Series of frames: each panel is a strip of all frames below each other.
+  const showReel = () => {
+    const { frames, size: [height, width], panels, over_time: curves } = content.film;
+    const strips = panels.map((panel) => { const strip = new Image(); strip.src = panel.strip; return strip; });
+    const canvases = [...document.querySelectorAll(".reel")];
+    for (const canvas of canvases) [canvas.width, canvas.height] = [width, height];
+    const show = () => {
+      const frame = Number(at("reel-frame").value);
+      canvases.forEach((canvas, place) => canvas.getContext("2d")
+        .drawImage(strips[place], 0, frame * height, width, height, 0, 0, width, height));
+      at("reel-number").textContent = `frame ${frame + 1} of ${frames}`;
+      const moment = at("over-time").querySelector(".moment");
+      if (moment) {
+        const [left, right] = [Number(moment.dataset.left), Number(moment.dataset.right)];
+        const x = left + (right - left) * frame / Math.max(frames - 1, 1);
+        moment.setAttribute("x1", x);
+        moment.setAttribute("x2", x);
+      }
+    };
+    let timer = null;
+    const stop = () => {
+      clearInterval(timer);
+      timer = null;
+      at("reel-play").textContent = "Play";
+      at("reel-play").setAttribute("aria-pressed", "false");
+    };
+    at("reel-play").addEventListener("click", () => {
+      if (timer !== null) return stop();
+      at("reel-play").textContent = "Pause";
+      at("reel-play").setAttribute("aria-pressed", "true");
+      timer = setInterval(() => {
+        at("reel-frame").value = (Number(at("reel-frame").value) + 1) % frames;
+        show();
+      }, Math.max(40, 1500 / frames));
+    });
+    at("reel-frame").addEventListener("input", () => { stop(); show(); });
+    whenSized(at("over-time"), () => { overTime(curves, frames); show(); });
+    Promise.all(strips.map((strip) => strip.decode())).then(() => {
+      show();
+      at("reel-frame").dataset.ready = "yes";
+    });
+  };
+
+  const overTime = (curves, frames) => {
+    const svg = at("over-time");
+    const { x, y } = empty(svg);
+    const values = Object.values(curves).flat().filter(Number.isFinite);
+    const [low, high] = [Math.floor(Math.min(...values)), Math.ceil(Math.max(...values))];
+    const height = (value) => y((value - low) / (high - low || 1)).toFixed(1);
+    Object.entries(curves).forEach(([name, curve], place) => {
+      const learned = place ? "" : " learned";
+      const d = curve.map((value, frame) => `${frame ? "L" : "M"}${x(frame / Math.max(frames - 1, 1)).toFixed(1)} ${height(value)}`);
+      draw(svg, "path", { class: `time${learned}`, d: d.join("") });
+      draw(svg, "text", { class: `time-name${learned}`, x: x(place ? 1 : 0), y: 10, "text-anchor": place ? "end" : "start" }, `${name}, dB`);
+    });
+    draw(svg, "line", { class: "moment", x1: x(0), x2: x(0), y1: y(0), y2: y(1), "data-left": x(0), "data-right": x(1) });
+    draw(svg, "text", { x: x(0) - 8, y: y(1) + 5, "text-anchor": "end" }, high);
+    draw(svg, "text", { x: x(0) - 8, y: y(0), "text-anchor": "end" }, low);
+    draw(svg, "text", { x: x(0), y: y(0) + 17 }, "1");
+    draw(svg, "text", { x: x(1), y: y(0) + 17, "text-anchor": "end" }, frames);
+    draw(svg, "text", { x: x(0.5), y: y(0) + 17, "text-anchor": "middle" }, "frame");
+  };
+
   // Copying; where the clipboard cannot be used, the text is selected.
   for (const button of document.querySelectorAll(".copy")) {
     button.addEventListener("click", async () => {
@@ -303,5 +366,6 @@
   if (content.compared) showCompared();
   if (content.slices) showSlices();
   if (content.trajectory) showFilm();
+  if (content.film) showReel();
   whenSized(at("curve"), curve);
 })();

@@ -1,0 +1,53 @@
+"""What samples, and what is acquired of them, are called: words that a run, its report and its figures share."""
+
+from promask.sampling.pattern import Pattern
+
+
+def unit_noun(pattern: Pattern) -> str:
+    """What is acquired or not as a whole, to a user.
+
+    >>> unit_noun(Pattern((4, 6), (1,)))
+    'lines'
+    """
+    return "lines" if pattern.encoded == 1 else "samples"
+
+
+def sample_noun(pattern: Pattern) -> str:
+    """What a mask is applied to, to a user: `image`, `volume` or `series`.
+
+    >>> sample_noun(Pattern((20, 6, 5), (0, 1), indexed="frame"))
+    'series'
+    """
+    if pattern.indexed:
+        return "series"
+    return "volume" if len(pattern.shape) == 3 else "image"
+
+
+def units_acquired(pattern: Pattern, budget: int) -> str:
+    """How many units there are, and how many of them are acquired, to a user.
+
+    >>> units_acquired(Pattern((4, 6), (1,)), 2)
+    '2 of 6 lines'
+    >>> from promask.sampling.limits import Limits
+    >>> units_acquired(Pattern((20, 192, 4), (0, 1), indexed="frame", limits=Limits(equal_per=0)), 480)
+    '24 of 192 lines in each of 20 frames'
+    >>> units_acquired(Pattern((20, 192, 4), (0, 1), indexed="frame", period=5), 97)
+    '97 of 960 lines in 5 frames, which are repeated to 20'
+
+    Args:
+        pattern: The pattern of the mask.
+        budget: How many units it acquires.
+
+    Returns:
+        Such as `2 of 6 lines`; where each frame has its own lines, their number in each of them.
+    """
+    noun = unit_noun(pattern)
+    if not pattern.varies:
+        same = f", the same in each of {pattern.shape[0]} {pattern.indexed}s" if pattern.indexed else ""
+        return f"{budget} of {pattern.units} {noun}{same}"
+    own, every = pattern.unit_shape[0], pattern.shape[0]
+    frames = f"{own} {pattern.indexed}s"
+    repeated = f", which are repeated to {every}" if own < every else ""
+    if pattern.limits.equal_per == 0 and pattern.limits.equal_group == 1 and budget % own == 0:
+        return f"{budget // own} of {pattern.units // own} {noun} in each of {frames}{repeated}"
+    return f"{budget} of {pattern.units} {noun} in {frames}{repeated}"
