@@ -10,7 +10,7 @@ images that did not propose them falls. In the end patients who were held back d
 import itertools
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -25,6 +25,7 @@ from promask.problem.problem import Problem, mean_loss
 from promask.recon.base import reconstruct_batch
 from promask.sampling import kt
 from promask.sampling.feasible import group_of
+from promask.sampling.limits import FRAME
 from promask.types import Batch, UnitMask, Units, restore_tensor
 
 SCORING = 0.4
@@ -143,13 +144,28 @@ class Swap:
         whole = problem.pattern.indexed and problem.images.along is None
         return max(4, self.batch_size // WHOLE) if whole else self.batch_size
 
+    def _pieces(
+        self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch], place: int, beyond: bool = True
+    ) -> Iterator[MicroBatch]:
+        """The images of a batch, with an end of a piece at a place; series begin at another frame in each piece.
+
+        Which frame is the first of a heart beat is an accident of triggering, and a mask that depended on it would
+        suit the patients who were learned from alone.
+        """
+        for piece in _cut_at(batch, place, beyond):
+            if problem.pattern.indexed == FRAME:
+                frames = problem.pattern.shape[0]
+                shift = int(torch.randint(frames, (), generator=state.noise, device=problem.images.device))
+                piece = replace(piece, batch=None if piece.batch is None else _begin_at(piece.batch, shift))
+            yield piece
+
     def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
         """The starts of least loss go on; the best is the mask."""
         share, keep = RACE[state.step]
         racing = [state.starts[number] for number in state.left.tolist()]
         losses = torch.zeros(len(racing), dtype=torch.float64)
         count = math.ceil(share * self._size(problem))
-        for piece in _cut_at(batch, count, beyond=False):
+        for piece in self._pieces(problem, state, batch, count, beyond=False):
             if piece.batch is not None:
                 weights = _weights(state.chances, piece.batch)
                 losses += torch.stack([weights @ _losses(problem, units, piece.batch) for units in racing])
@@ -167,7 +183,7 @@ class Swap:
         proposed: UnitMask | None = None
         totals = torch.zeros(3, dtype=torch.float64)
         seen = 0
-        for piece in _cut_at(batch, scoring):
+        for piece in self._pieces(problem, state, batch, scoring):
             if seen < scoring:
                 scores.observe(piece, None if piece.batch is None else _weights(state.chances, piece.batch))
             else:
@@ -309,6 +325,11 @@ def _weights(chances: Tensor | None, batch: Batch) -> Float[Tensor, " batch"]:
     if chances is None or batch.indices is None:
         return torch.ones(len(batch.spectra), dtype=torch.float64)
     return 1 / (len(chances) * chances[batch.indices % len(chances)])
+
+
+def _begin_at(batch: Batch, frame: int) -> Batch:
+    """The same series from another frame on; after the last frame comes the first."""
+    return replace(batch, spectra=batch.spectra.roll(-frame, 2), targets=batch.targets.roll(-frame, 2))
 
 
 @torch.no_grad()

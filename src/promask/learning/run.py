@@ -53,22 +53,17 @@ CONTENT = (
 class Run:
     """What was learned, centred (DC at index n // 2), and how it came about.
 
-        Args:
-            distribution: The probabilities on their pattern, and how many samples or lines are acquired.
-            config: The settings.
-            history: What happened in every step.
-            variance: The variance of each probability over the members, (*units).
-            record: What else run.json says: the data, the time, an evaluation.
-            network: The network that was trained while the mask was learned.
-            trajectory: The probabilities of the first member at some of its steps.
-    <<<<<<< HEAD
-            recon: The reconstruction that the mask was learned for; it is not saved, but for its name, settings and
-                prior.
-    =======
-            recon: The reconstruction that the mask was learned for; of it, the name, the settings and the
-                prior are saved.
-    >>>>>>> evaluation
-            prior: What the reconstruction knows from the data that were learned from, if it knows anything.
+    Args:
+        distribution: The probabilities on their pattern, and how many samples or lines are acquired.
+        config: The settings.
+        history: What happened in every step.
+        variance: The variance of each probability over the members, (*units).
+        record: What else run.json says: the data, the time, an evaluation.
+        network: The network that was trained while the mask was learned.
+        trajectory: The probabilities of the first member at some of its steps.
+        recon: The reconstruction that the mask was learned for; of it, the name, the settings and the
+            prior are saved.
+        prior: What the reconstruction knows from the data that were learned from, if it knows anything.
     """
 
     distribution: MaskDistribution
