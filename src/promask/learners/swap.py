@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 from torch import Tensor
 
 from promask.learners.base import Description, State
@@ -147,17 +147,21 @@ class Swap:
     def _pieces(
         self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch], place: int, beyond: bool = True
     ) -> Iterator[MicroBatch]:
-        """The images of a batch, with an end of a piece at a place; series begin at another frame in each piece.
+        """The images of a batch, with an end of a piece at a place; series begin at a frame at random.
 
         Which frame is the first of a heart beat is an accident of triggering, and a mask that depended on it would
         suit the patients who were learned from alone.
         """
         for piece in _cut_at(batch, place, beyond):
-            if problem.pattern.indexed == FRAME:
-                frames = problem.pattern.shape[0]
-                shift = int(torch.randint(frames, (), generator=state.noise, device=problem.images.device))
-                piece = replace(piece, batch=None if piece.batch is None else _begin_at(piece.batch, shift))
-            yield piece
+            if problem.pattern.indexed != FRAME:
+                yield piece
+                continue
+            first = (piece.count,)
+            shifts = torch.randint(
+                problem.pattern.shape[0], first, generator=state.noise, device=state.noise.device
+            )
+            here = None if piece.batch is None else _begin_at(piece.batch, shifts[piece.rows])
+            yield replace(piece, batch=here)
 
     def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
         """The starts of least loss go on; the best is the mask."""
@@ -327,9 +331,15 @@ def _weights(chances: Tensor | None, batch: Batch) -> Float[Tensor, " batch"]:
     return 1 / (len(chances) * chances[batch.indices % len(chances)])
 
 
-def _begin_at(batch: Batch, frame: int) -> Batch:
-    """The same series from another frame on; after the last frame comes the first."""
-    return replace(batch, spectra=batch.spectra.roll(-frame, 2), targets=batch.targets.roll(-frame, 2))
+def _begin_at(batch: Batch, first: Integer[Tensor, " batch"]) -> Batch:
+    """The same series, each from another frame on; after the last frame comes the first."""
+    frames = batch.spectra.shape[2]
+    order = (first[:, None] + torch.arange(frames, device=first.device)) % frames
+    rows = torch.arange(len(order), device=first.device)[:, None]
+    spectra, targets = (
+        each.transpose(1, 2)[rows, order].transpose(1, 2) for each in (batch.spectra, batch.targets)
+    )
+    return replace(batch, spectra=spectra, targets=targets)
 
 
 @torch.no_grad()
