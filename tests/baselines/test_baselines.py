@@ -4,13 +4,13 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
+from moving import moving
 from suites import check_baseline
 
 from helpers import assert_global_random_state_is_untouched, seeded, smooth_images
 from promask.baselines import BASELINES, OWN, baseline_mask, tuned
 from promask.baselines.problem import BaselineProblem
 from promask.baselines.searched import MaskLoss, spread_columns
-from promask.data import Reading, load
 from promask.data.arrays import from_images
 from promask.errors import InputError
 from promask.operators.fourier import to_image, to_kspace
@@ -23,15 +23,6 @@ DATA = from_images(smooth_images(4, channels=2, size=(32, 40), dtype=torch.compl
 POINTS, LINES, ROWS = Pattern((32, 40), (0, 1)), Pattern((32, 40), (1,)), Pattern((32, 40), (0,))
 PADDED = Pattern((32, 40), (1,), extent=((0, 32), (3, 38)))
 AVAILABLE = [name for name, baseline in BASELINES.items() if not baseline.missing]
-
-
-def moving(series, frames, size):
-    """Series of images in which a little changes from frame to frame."""
-    still, other = smooth_images(series, size=size), smooth_images(series * frames, size=size, seed=1)
-    images = still + 0.1 * other.reshape(series, frames, *size)
-    return load(images.abs().float(), Reading(axes="slice frame y x"))
-
-
 SERIES = moving(3, 6, (24, 16))
 FRAMES = {
     "lines": Pattern((6, 24, 16), (0, 1), indexed="frame", limits=Limits(equal_per=0)),

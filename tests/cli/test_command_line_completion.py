@@ -23,7 +23,7 @@ VARIABLE = "_PROMASK_COMPLETE"
         ("promask learn kn", ["knee", "knee+phase", "kneecap.npy"]),
         ("promask learn fast", ["fastmri:", "fastmri+:"]),
         ("promask learn acdc:s", ["acdc:scans/"]),
-        ("promask learn --pattern ", ["1d", "2d", "3d"]),
+        ("promask learn --pattern ", ["1d", "2d", "3d", "kt", "kt-2d"]),
         ("promask learn --pattern=2", ["2d"]),
         ("promask learn --loss s", ["ssim", "segmentation"]),
         ("promask learn brain --recon cs", ["cs", "cs-tv"]),

@@ -73,7 +73,7 @@ def baseline(
       promask baseline gaussian brain --accel 8 --out gaussian.npy
       promask baseline equispaced scans.npz --accel 4 --centre 24 --out lines.csv
       promask baseline caipi brain --coils 8 --recon cg-sense --accel 4 --out caipi.cfl
-      promask baseline kt-lattice cine --coils 8 --recon kt-sense --accel 8 --out kt.npy
+      promask baseline kt-lattice cine --recon kt-sense --accel 8 --out kt.npy
     """
     from promask.baselines import baseline_mask, find_baseline
     from promask.baselines.problem import fitted_to
@@ -188,7 +188,7 @@ def compare(
       promask compare scans.npz --accel 8 --out runs/mine \\
         --methods promask mine=mask.mat old=runs/brain
       promask compare brain --coils 8 --recon cs --accel 4 8 --out runs/cs
-      promask compare cine --coils 8 --noise 0.01 --recon kt-sense --accel 8 --out runs/kt
+      promask compare cine --coils 8 --recon kt-sense --accel 8 --out runs/kt
       promask compare cardiac --task segmentation --network unet.safetensors \\
         --accel 8 16 32 --out runs/table2
       promask compare /shared/scans.npz --accel 4 8 --seeds 100 \\

@@ -113,7 +113,8 @@ def learn(
       promask learn scans.npz --accel 8 --loss ssim --members 5 --out runs/ssim
       promask learn fastmri:ROOT --accel 4 --pattern 1d --out runs/knee
       promask learn brain --coils 8 --recon cg-sense --accel 4 --out runs/sense
-      promask learn cine.npz --axes "slice frame y x" --coils 8 --recon kt-sense --accel 8 --out runs/cine
+      promask learn cine.npz --axes "slice frame y x" --coils 8 \\
+        --recon kt-sense --accel 8 --out runs/cine
       promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
       promask learn brain --config runs/brain/run.json --seed 1 --out runs/again
       promask learn brain --accel 8 --out runs/brain --resume

@@ -16,7 +16,7 @@ from promask.data.device import find_device
 from promask.data.file_set import OnFile
 from promask.data.reading import Reading
 from promask.data.sample_sets import reading_of
-from promask.data.sources import load
+from promask.data.sources import load, refuse_series
 from promask.errors import InputError, InputWarning
 from promask.segmentation.classes import Classes
 from promask.segmentation.fit import (
@@ -164,6 +164,7 @@ def train(
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise InputError(f"seed must be a whole number from 0 to {2**32 - 1}, but is {seed!r}.")
     whole = load(data, Reading(**reading))
+    refuse_series(whole, "training a network")
     parts = split(whole, on_file)
     began = time.perf_counter()
     chosen = choose_classes(parts, classes, overlapping, whole.name)
