@@ -88,8 +88,9 @@ def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str
     data = found.description
     assert data is not None
     learn = f"promask learn {base}"
-    if data.frames > 1 and "--each-frame" not in given:
-        learn += " --each-frame"
-    name = Path(found.source.rpartition(":")[2]).name.partition(".")[0] or "run"
     recon = " --recon cg-sense" if data.coils > 1 else ""
+    if data.frames > 1 and "--each-frame" not in given:
+        coils = " --coils 8" if data.coils == 1 and data.emulated == "magnitude" else ""
+        recon = f"{coils} --pattern {'kt-2d' if len(data.shape) == 3 else 'kt'} --recon kt-sense"
+    name = Path(found.source.rpartition(":")[2]).name.partition(".")[0] or "run"
     yield f"{learn}{recon} --accel 4 --out {shlex.quote(f'runs/{name}')}"

@@ -166,7 +166,7 @@ def movie(
     return save_film(reconstruct_series(masks, data, index, recon, device), Path(out), resolution)
 
 
-def profile_figure(series: Series) -> "Figure":
+def profile_figure(series: Series, curve: bool = True) -> "Figure":
     """A frame, the profile over time through what moves, its error, and the PSNR of every frame.
 
     Masks are columns, beside the fully sampled series. The profile is along the column of pixels through the
@@ -174,6 +174,7 @@ def profile_figure(series: Series) -> "Figure":
 
     Args:
         series: The series with each of the masks.
+        curve: Whether the PSNR of every frame is shown as well.
 
     Returns:
         A matplotlib figure.
@@ -187,9 +188,10 @@ def profile_figure(series: Series) -> "Figure":
     factor = factor_for(torch.stack(list(errors.values())), brightest)
     columns = 1 + len(series.images)
     width = min(width_of(columns), WIDEST)
-    heights = [height_for(width, target.shape), PROFILE * width, PROFILE * width, CURVE]
-    grid = Grid.of([width] * columns, heights, lines=[2, 0, 1, 3])
-    for row, name in enumerate(("frame", "profile", f"error x {factor}", "PSNR (dB)")):
+    names = ["frame", "profile", f"error x {factor}", "PSNR (dB)"][: 3 + curve]
+    heights = [height_for(width, target.shape), PROFILE * width, PROFILE * width, CURVE][: 3 + curve]
+    grid = Grid.of([width] * columns, heights, lines=[2, 0, 1, 3][: 3 + curve])
+    for row, name in enumerate(names):
         grid.name_row(row, name)
     grid.name_column(0, "fully sampled")
     _marked(grid.show(0, 0, target[frame], f"frame {frame + 1} of {len(target)}", **window), column)
@@ -201,7 +203,8 @@ def profile_figure(series: Series) -> "Figure":
         grid.show(1, place, profiles[name], aspect="auto", **window)
         last = grid.show(2, place, 100 * errors[name] / highest, "time →", aspect="auto", **of_errors)
     grid.bar(last, 2, 0, "error\n(% of maximum)", mirrored=True)
-    _over_time(grid.panel(3), series.over_time)
+    if curve:
+        _over_time(grid.panel(3), series.over_time)
     return grid.figure
 
 

@@ -19,7 +19,7 @@ from promask.report.measurements import LEARNED, RunMeasurements
 
 PIXELS = 1_200_000
 """Of all frames of a film together, at most."""
-QUALITY = 88
+QUALITY = 92
 """Of the JPEG strips of a film."""
 
 
@@ -45,7 +45,7 @@ def film(measurements: RunMeasurements) -> dict[str, Any]:
     return {
         "frames": frames,
         "size": [height, width],
-        "title": f"{example.title} (series {example.index})",
+        "title": f"{example.title[:1].upper()}{example.title[1:]} (series {example.index})",
         "panels": [
             {
                 "name": name,

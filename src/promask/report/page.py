@@ -251,7 +251,7 @@ def _compared(measurements: RunMeasurements) -> dict[str, Any]:
         if (known := [value for value in values if value is not None])
     }
     rows = []
-    frozen = masks[LEARNED].get("frozen")
+    frozen = masks.get(LEARNED, {}).get("frozen")
     above = {} if frozen is None else {FROZEN: {"acceleration": None, **frozen}}
     for method, row in {**above, **masks}.items():
         cells: list[dict[str, Any]] = [{"text": method, "value": method}]
@@ -356,7 +356,7 @@ def _profiles(measurements: RunMeasurements | None) -> str | None:
     """Of series, profiles over time with the learned mask and the best other one."""
     if measurements is None or measurements.evaluation.temporal is None:
         return None
-    return figure_picture(profile_figure(motion.shown_series(measurements)))
+    return figure_picture(profile_figure(motion.shown_series(measurements), curve=False))
 
 
 def _physics(

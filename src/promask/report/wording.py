@@ -1,6 +1,6 @@
 """The sentences and key figures of a report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,13 +255,19 @@ def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseM
         cells += [" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap)]
         counts = density.per_direction if plane or frames else ()
         counts += ((density.per_frame or ()),) if frames else ()
-        cells += [f"{min(each)} to {max(each)}" if each else "-" for each in counts]
+        cells += [_span(each) for each in counts]
         if noise:
             found = noise[name].summary()
             of_noise = (found["amplification"]["mean"], found["amplification"]["percentile_95"])
             cells += ["-" if each is None else f"{each:.3g}" for each in (*of_noise, found["g_factor"]["mean"])]
         rows.append({"name": cells[0], "cells": cells[1:], "learned": name == LEARNED})
     return {"headings": headings, "rows": rows, "about": _about_physics(noise, frames)}
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """The smallest and the largest of some numbers, or the one that they all are."""
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _about_physics(noise: Mapping[str, NoiseMap], frames: bool = False) -> str:
