@@ -22,9 +22,10 @@ from promask.errors import InputError, InputWarning
 from promask.evaluation.evaluate import achieved_acceleration, check_mask, is_for_volumes, mask_values
 from promask.export import read_mask
 from promask.learning.api import learn
+from promask.learning.config import MOTION
 from promask.losses.image import COMPLEX_LOSSES, LOSSES
 from promask.losses.segmentation import SEGMENTATION
-from promask.recon import RECONSTRUCTIONS
+from promask.recon import RECONSTRUCTIONS, names_temporal
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.sampling.limits import LimitSettings
@@ -130,6 +131,8 @@ class Method:
     """What the comparison is about: its default loss is not part of the label."""
     recon: str | None = None
     """The reconstruction that it learns for; None: that of the comparison."""
+    usual_loss: str = field(default="", compare=False)
+    """That of the comparison, which is not part of the label; empty: that of the task."""
     pattern_named: bool = field(default=False, compare=False)
     """Whether the pattern was asked for; otherwise lines take its place where it would undersample a readout."""
 
@@ -143,7 +146,8 @@ class Method:
             known = ", ".join((*BASELINES, PROMASK))
             raise InputError(f"Unknown method {name!r}: choose from {known}, or give a mask as NAME=FILE.")
         kind = find_task(task)
-        method = Method(name, default_pattern(name), kind.default_loss if loss is None else loss, task)
+        usual = MOTION if task == RECONSTRUCTION and names_temporal(recon) else kind.default_loss
+        method = Method(name, default_pattern(name), usual if loss is None else loss, task, usual_loss=usual)
         for kinds in (FREE_AXES, kind.losses, RECONSTRUCTIONS):
             if sum(variant in kinds for variant in variants) > 1:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
@@ -177,7 +181,7 @@ class Method:
         """The shortest text for this method in its comparison, the same however it was written."""
         variants = {
             self.pattern: self.pattern != default_pattern(self.name),
-            self.loss: self.learns and self.loss != TASKS[self.task].default_loss,
+            self.loss: self.learns and self.loss != (self.usual_loss or TASKS[self.task].default_loss),
             self.recon or "": self.recon is not None,
         }
         return ":".join([self.name, *(variant for variant, named in variants.items() if named)])

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, check_keywords, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
-from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled
-from promask.recon.base import is_temporal
+from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled, names_temporal
 from promask.sampling.limits import ACS_SHAPES, SHUTTERS, LimitSettings, by_direction
 from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
@@ -240,7 +239,7 @@ class Config(Reading):
         if for_network:
             usual["loss"] = SEGMENTATION
         make = RECONSTRUCTIONS.get(str(settings.get("recon", ZeroFilled.name)))
-        temporal = make is not None and is_temporal(make())
+        temporal = names_temporal(str(settings.get("recon", "")))
         if iterative is None:
             iterative = make is None or make().iterative
         if temporal and not for_network:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from promask.errors import InputError, one_line
-from promask.recon.base import Reconstruction, check_settings
+from promask.recon.base import Reconstruction, check_settings, is_temporal
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
 from promask.recon.kt_sense import KtSense
@@ -35,6 +35,7 @@ __all__ = [
     "ZeroFilled",
     "is_built_in",
     "make_reconstruction",
+    "names_temporal",
 ]
 
 RECONSTRUCTIONS: Mapping[str, Callable[[], Reconstruction]] = {
@@ -113,6 +114,21 @@ def settings_of(recon: Reconstruction) -> dict[str, Any]:
         return {}
     names = (each.name for each in dataclasses.fields(recon))
     return {name: getattr(recon, name) for name in names if name not in getattr(recon, "arrays", ())}
+
+
+def names_temporal(name: str) -> bool:
+    """Whether a name is that of a reconstruction that reconstructs frames together.
+
+    >>> names_temporal("kt-sense"), names_temporal("cg-sense")
+    (True, False)
+
+    Args:
+        name: The name of any reconstruction.
+
+    Returns:
+        False also for those that are not in the table.
+    """
+    return name in RECONSTRUCTIONS and is_temporal(RECONSTRUCTIONS[name]())
 
 
 def is_built_in(recon: Reconstruction) -> bool:

@@ -31,6 +31,7 @@ from promask.learning.records import METRICS, SERIES_METRICS, Measured, Quality,
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ REFERENCES = ("equispaced", "gaussian", "radial", "centre", "energy")
 """The reference masks of a report, as far as they fit the pattern; equispaced lines also beside samples."""
 FOR_COILS = ("regular", "caipi", "variable-density", "poisson", "poisson-tuned")
 """Further ones where the reconstruction is iterative or there are coils, which they are meant for."""
+OF_FRAMES = ("kt-lattice", "kt-golden", "variable-density", "static-variable-density", "static-energy")
+"""Those where frames have patterns of their own."""
 LEARNED = "promask"
 DRAWS = 5
 """Masks of each random baseline; one where images take long: iterative reconstructions, networks, many units."""
@@ -201,7 +204,9 @@ def measure_run(
     )
 
 
-def _references(data: SampleSet, recon: Reconstruction) -> tuple[str, ...]:
+def _references(data: SampleSet, recon: Reconstruction, pattern: Pattern) -> tuple[str, ...]:
+    if pattern.varies:
+        return OF_FRAMES
     return REFERENCES + (FOR_COILS if recon.iterative or data.geometry.channels == "coil" else ())
 
 
@@ -213,8 +218,8 @@ def _reference_masks(
     centre = run.config.centre or None
     conditions = Conditions(learning, learning, recon=recon, centre=centre, beside=pattern, device=device)
     masks: dict[str, list[Mask]] = {}
-    for name in _references(learning, recon):
-        method = Method.parse(name)
+    for name in _references(learning, recon, pattern):
+        method = Method.parse(name, recon=recon.name)
         if matching_pattern(name, pattern) is None or BASELINES[name].missing:
             continue
         cells = [Cell(method, run.config.acceleration, seed) for seed in range(draws if method.draws else 1)]
