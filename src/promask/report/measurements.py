@@ -149,7 +149,7 @@ def measure_run(
     device, recon = find_device(device), run.reconstruction() if recon is None else recon
     given = {name: [fit_mask(name, mask, data)] for name, mask in (beside or {}).items()}
     if on_mask is not None:
-        on_mask(0, 1 + len(_references(data, recon)) + len(given))
+        on_mask(0, 1 + len(_references(data, recon, run.distribution.pattern)) + len(given))
     task = None if network is None else measurable(network, device)
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
