@@ -5,6 +5,7 @@ import pytest
 import torch
 from file_writers import transform
 
+from promask.cli.inspect import next_commands
 from promask.data.inspection import inspect, measure_kspace
 from promask.data.reading import Reading
 from promask.errors import InputWarning
@@ -120,3 +121,10 @@ def test_the_picture(tmp_path):
     assert titles == ["root sum of squares", "k-space, dB", *(f"coil {n} of 5" for n in range(1, 6))]
     assert (figure.axes[1].get_ylabel(), figure.axes[1].get_xlabel()) == ("ky, readout", "kx")
     assert len(inspection_figure(inspect(torch.rand(2, 16, 16))).axes) == 2
+
+
+def test_frames_are_learned_with_patterns_of_each_frame():
+    (command,) = next_commands(inspect("cine", Reading(coils=4)), {"--coils": "4"})
+    assert command == "promask learn cine --coils 4 --pattern kt --recon kt-sense --accel 4 --out runs/cine"
+    (command,) = next_commands(inspect("cine", Reading()), {})
+    assert "--coils 8 --pattern kt --recon kt-sense" in command

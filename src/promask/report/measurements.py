@@ -220,12 +220,12 @@ def _reference_masks(
     masks: dict[str, list[Mask]] = {}
     for name in _references(learning, recon, pattern):
         method = Method.parse(name, recon=recon.name)
-        if matching_pattern(name, pattern) is None or BASELINES[name].missing:
-            continue
         cells = [Cell(method, run.config.acceleration, seed) for seed in range(draws if method.draws else 1)]
         try:
+            if matching_pattern(name, pattern) is None or BASELINES[name].missing:
+                continue
             masks[name] = [mask for cell in cells if (mask := make_mask(conditions, cell).mask) is not None]
-        except InputError:  # more lines than there are, or a centre that does not fit into so few of them
+        except InputError:  # more lines than there are, a centre that does not fit, or a period without frames
             continue
     return masks
 
