@@ -25,7 +25,7 @@ import torch
 
 from promask.data.inspection import Inspection, inspect
 from promask.data.reading import Reading
-from promask.data.sources import load
+from promask.data.sources import short_source
 from promask.errors import InputError, InputWarning, one_line
 from promask.export import ExportedMask, read_mask
 from promask.figures.inspection import inspection_figure
@@ -212,14 +212,13 @@ def _describe_samples(found: Inspection, data: str, reading: Reading) -> dict[st
 
 
 def _refusal(frames: int, data: str, reading: Reading) -> str | None:
-    """Why nothing can be learned from data with frames that are read so, if there is a reason."""
-    if frames == 1:
+    """Why nothing can be learned here from data with frames, if there is a reason."""
+    if frames == 1 or reading.each_frame:
         return None
-    try:
-        load(data, reading)
-    except InputError as error:
-        return describe_error(error)
-    return None
+    return (
+        f"{short_source(data)} has {frames} frames, and patterns over time are learned with promask learn --pattern kt: "
+        f"here, choose that each frame is an image of its own."
+    )
 
 
 def describe_mask(path: Path, send: Send) -> dict[str, Any]:
