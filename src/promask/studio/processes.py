@@ -216,7 +216,7 @@ def _refusal(frames: int, data: str, reading: Reading) -> str | None:
     if frames == 1 or reading.each_frame:
         return None
     return (
-        f"{short_source(data)} has {frames} frames, and patterns over time are learned with promask learn --pattern kt: "
+        f"{short_source(data)} has {frames} frames; promask learn --pattern kt learns patterns over time: "
         f"here, choose that each frame is an image of its own."
     )
 
