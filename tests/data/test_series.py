@@ -73,6 +73,8 @@ def test_series_of_different_lengths(tmp_path):
         np.save(tmp_path / f"{name}.npy", CINE[:, :frames])
     with pytest.raises(InputError, match=r"c\.npy has a series of 4 frames, but others have 5"):
         load(tmp_path, Reading(axes="slice frame y x"))
+    with pytest.warns(UserWarning, match=r"Left out: 3 series .* one of .*c\.npy with 4"):
+        assert len(load(tmp_path, Reading(axes="slice frame y x", skip_bad=True))) == 6
 
 
 def test_frames_are_needed_by_some(tmp_path):

@@ -17,6 +17,7 @@ from promask.data.preprocess import SPARSE, find_extent, find_peak, share_of_zer
 from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, resolve_subset
+from promask.data.series import SeriesSet
 from promask.data.sources import is_source, load, source_text, source_words
 from promask.errors import Choice, InputError, UncertainDataError, count, one_line
 from promask.operators.fourier import space_axes, to_kspace
@@ -181,9 +182,16 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
         return Inspection(source, len(arrays[:1]), arrays, problem=str(error))
     learned, part = choose_part(whole, None, default="train")
     base, _ = resolve_subset(whole)
+    base = base.data if isinstance(base, SeriesSet) else base
     files = base.files if isinstance(base, FileSet) else ()
     description, sample = describe_data(middle, Sense(), whole), middle[0]
-    voxel, shape = whole.geometry.voxel, whole.shape[1:]
+    geometry, shape = whole.geometry, whole.shape[1:]
+    if geometry.indexes:
+        frame = shape[0] // 2
+        name = f"{sample.name}, {geometry.indexed} {frame}"
+        sample = Sample(sample.image[:, frame], None, sample.group, name)
+        geometry, shape = geometry.without(0), shape[1:]
+    voxel = geometry.voxel
     return Inspection(
         source=whole.name,
         files=len(files),

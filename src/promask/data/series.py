@@ -1,5 +1,6 @@
 """Series of frames: the frames of each slice, which readers give one by one, as one sample."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from promask.data.file_set import FileSet, OnFile
 from promask.data.sample_sets import ArraySet, Subset, resolve_subset
 from promask.data.sensitivities import read_given_maps
 from promask.data.simulate import simulate_scan
-from promask.errors import InputError, count
+from promask.errors import InputError, InputWarning, count
 from promask.types import AnyArray, Sample, SampleSet
 
 
@@ -84,7 +85,7 @@ def find_series(data: FileSet | ArraySet) -> list[list[int]]:
         For each slice, the indices of its frames.
 
     Raises:
-        InputError: If series have different numbers of frames.
+        InputError: If series have different numbers of frames; with `skip_bad`, those that differ are left out.
     """
     if isinstance(data, FileSet):
         files = [(file.counts, file.numbers, file.name) for file in data.files]
@@ -105,6 +106,14 @@ def find_series(data: FileSet | ArraySet) -> list[list[int]]:
     lengths = [len(each) for each in series]
     usual = max(set(lengths), key=lengths.count)
     other = next((place for place, n in enumerate(lengths) if n != usual), None)
+    if other is not None and data.reading.skip_bad:
+        warnings.warn(
+            f"Left out: {count(len(series) - lengths.count(usual), 'series')} that have not {usual} frames as others, "
+            f"such as one of {names[other]} with {lengths[other]}.",
+            InputWarning,
+            stacklevel=2,
+        )
+        return [each for each in series if len(each) == usual]
     if other is not None:
         raise InputError(
             f"{names[other]} has a series of {count(lengths[other], 'frame')}, but others have {usual}: all need "
