@@ -108,7 +108,7 @@ def find_series(data: FileSet | ArraySet) -> list[list[int]]:
     other = next((place for place, n in enumerate(lengths) if n != usual), None)
     if other is not None and data.reading.skip_bad:
         warnings.warn(
-            f"Left out: {count(len(series) - lengths.count(usual), 'series')} that have not {usual} frames as others, "
+            f"Left out: {count(len(series) - lengths.count(usual), 'series')} without {usual} frames, "
             f"such as one of {names[other]} with {lengths[other]}.",
             InputWarning,
             stacklevel=2,

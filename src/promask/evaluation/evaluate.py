@@ -32,7 +32,7 @@ from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
 from promask.recon import make_reconstruction, with_settings
 from promask.recon.base import Reconstruction, reconstruct_batch
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.pattern import Pattern
+from promask.sampling.pattern import PER_FRAME, Pattern
 from promask.segmentation.classes import Overlap, overlap_of
 from promask.segmentation.network import SegmentationNetwork
 from promask.types import AnyArray, AnyImages, Batch, Geometry, Images, Logits, Mask, Sample, SampleSet, Targets
@@ -477,6 +477,7 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
         values = values == 1
     while values.ndim > len(space) and 1 in values.shape:
         values = values.squeeze(values.shape.index(1))
+    values = _lines_of_frames(values, data)
     try:
         values = values.expand(space)
     except RuntimeError as error:
@@ -491,6 +492,16 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
     if not values[tuple(slice(*ends) for ends in data.geometry.extent)].any():
         raise InputError("The mask acquires nothing.")
     return values
+
+
+def _lines_of_frames(values: AnyArray, data: SampleSet) -> AnyArray:
+    """A mask (frame, line) with an axis for every one of k-space; any other mask as it is."""
+    space = data.shape[1:]
+    if not data.geometry.indexed or values.ndim != 2 or tuple(values.shape) == space[1:]:
+        return values
+    _, axis = Pattern.on(space, data.geometry, next(iter(PER_FRAME))).free
+    fits = tuple(values.shape) == (space[0], space[axis])
+    return values.reshape([n if place in (0, axis) else 1 for place, n in enumerate(space)]) if fits else values
 
 
 def is_for_volumes(mask: AnyArray) -> bool:

@@ -30,7 +30,7 @@ from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.sampling.limits import LimitSettings
 from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern, usual_on
-from promask.types import AnyArray, Mask, SampleSet
+from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
     from promask.evaluation.cells import Conditions
@@ -378,19 +378,9 @@ def fit_mask(name: str, mask: Any, data: SampleSet) -> Mask:
     """
     check_name(name)
     try:
-        return check_mask(_lines_of_frames(mask_values(mask), data), data)
+        return check_mask(mask_values(mask), data)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-
-
-def _lines_of_frames(values: AnyArray, data: SampleSet) -> AnyArray:
-    """A mask (frame, line) with an axis for every one of k-space; any other mask as it is."""
-    space = data.shape[1:]
-    if not data.geometry.indexed or values.ndim != 2 or tuple(values.shape) == space[1:]:
-        return values
-    _, axis = Pattern.on(space, data.geometry, next(iter(PER_FRAME))).free
-    fits = tuple(values.shape) == (space[0], space[axis])
-    return values.reshape([n if place in (0, axis) else 1 for place, n in enumerate(space)]) if fits else values
 
 
 def check_name(name: str) -> None:
