@@ -125,7 +125,14 @@ class FileSet:
         return simulate_scan(sample, maps, index % len(self), self.reading, self.geometry)
 
     def without_scan(self, index: int) -> tuple[Sample, Image | None]:
-        """A sample without simulated coils and noise, and the coil sensitivities that were given with it."""
+        """Read a sample without simulated coils and noise.
+
+        Args:
+            index: Its place in the data set.
+
+        Returns:
+            The sample, and the coil sensitivities that were given with it, if any.
+        """
         place, number = self.places[index]
         prepared, name = self.prepare_file(place), self.files[place].sample_name(number)
         if number in prepared.flaws:

@@ -95,7 +95,14 @@ class ArraySet:
         return simulate_scan(sample, maps, index % len(self), self.reading, self.geometry)
 
     def without_scan(self, index: int) -> tuple[Sample, Image | None]:
-        """A sample without simulated coils and noise, and the coil sensitivities that were given with it."""
+        """Read a sample without simulated coils and noise.
+
+        Args:
+            index: Its place in the data set.
+
+        Returns:
+            The sample, and the coil sensitivities that were given with it, if any.
+        """
         maps = self.maps if self.maps is None or self.maps.ndim < self.images.ndim else self.maps[index]
         sample = Sample(
             image=self.images[index],

@@ -83,7 +83,14 @@ class CgSense(SpectralReconstruction):
     linear: ClassVar[bool] = True
 
     def penalty(self, images: ComplexImages) -> float:
-        """What |x|^2 is weighted with."""
+        """What |x|^2 is weighted with.
+
+        Args:
+            images: Any, (batch, channel, *space).
+
+        Returns:
+            The regularisation.
+        """
         return self.regularisation
 
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:

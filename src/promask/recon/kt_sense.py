@@ -86,7 +86,14 @@ class KtSense(SpectralReconstruction):
         return replace(self, prior=temporal_power(series))
 
     def penalty(self, series: AnyImages) -> Tensor:
-        """What |x_f|^2 is weighted with, in a shape that series can be multiplied with."""
+        """What |x_f|^2 is weighted with.
+
+        Args:
+            series: Any, (batch, channel, frame, *space).
+
+        Returns:
+            The regularisation over the prior, in a shape that series can be multiplied with.
+        """
         return self.regularisation / self._prior(series.shape[2:]).to(series.device)
 
     def _prior(self, shape: Sequence[int]) -> Tensor:
