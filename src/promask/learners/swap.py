@@ -46,8 +46,6 @@ CERTAINTY = 0.5
 """By how many standard errors the mean loss must fall."""
 VALIDATED = 512
 """The most images that decide in the end."""
-
-
 ALIKE = 0.4
 """The share of the columns of a batch that are drawn at random; the others are drawn where something moves."""
 WHOLE = 32
@@ -156,11 +154,9 @@ class Swap:
             if problem.pattern.indexed != FRAME:
                 yield piece
                 continue
-            first = (piece.count,)
-            shifts = torch.randint(
-                problem.pattern.shape[0], first, generator=state.noise, device=state.noise.device
-            )
-            here = None if piece.batch is None else _begin_at(piece.batch, shifts[piece.rows])
+            frames, noise = problem.pattern.shape[0], state.noise
+            first = torch.randint(frames, (piece.count,), generator=noise, device=noise.device)
+            here = None if piece.batch is None else _begin_at(piece.batch, first[piece.rows])
             yield replace(piece, batch=here)
 
     def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
