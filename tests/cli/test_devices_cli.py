@@ -1,5 +1,6 @@
 """Every command that computes does so on the device that `--device` names."""
 
+import numpy as np
 import pytest
 from comparisons import heart_file, heart_network
 from second_device import NAME, second_device
@@ -20,6 +21,8 @@ COMMANDS = [
     "figure contours run --network unet.safetensors --out contours",
     "figure variance run --draws 2 --out variance",
     "figure noise run --data hearts.npz --coils 2 --recon sense --replicas 2 --out noise",
+    "figure xt series --out xt",
+    "figure movie series --out movie.gif",
 ]
 
 
@@ -33,6 +36,10 @@ def line(request, commands, tmp_path, undrawn, monkeypatch):
         heart_network().save(tmp_path / "unet.safetensors")
     if " run" in request.param:
         learn("hearts.npz", 4, steps=2).save("run")
+    if " series" in request.param:
+        frames = np.random.default_rng(0).random((6, 4, 16, 12), np.float32)
+        np.savez("cine.npz", image=frames, subject=[f"subject {number}" for number in range(6)])
+        learn("cine.npz", 4, steps=2, axes="slice frame y x", recon="view-sharing", batch_size=16).save("series")
     return request.param.split()
 
 

@@ -21,8 +21,9 @@ def built_in(request):
 
 def test_built_in_properties(built_in):
     check_data_set(built_in)
-    assert built_in.images.min() >= 0
-    assert 0.9 < built_in.images.max() < 1.5
+    images = torch.stack([built_in[index].image for index in range(len(built_in))])
+    assert images.min() >= 0
+    assert 0.9 < images.max() < 1.5
 
 
 def test_built_in_splits_do_not_share_a_group(built_in):
@@ -226,7 +227,7 @@ def test_bad_files(tmp_path, name, content, message):
 
 def test_other_refusals():
     for data, message in [
-        ("spleen", r"neither a file nor a built-in data set \(brain, head, cardiac, knee\)"),
+        ("spleen", r"neither a file nor a built-in data set \(brain, head, cardiac, knee, cine\)"),
         ("acdc:nowhere", "nowhere is not a folder"),
         ("head+phase", "no phase"),
         (3, "Cannot load data from a int"),

@@ -55,6 +55,13 @@ def simulated_maps(coils: int, space: tuple[int, ...]) -> Complex[Tensor, "{coil
     return (stacked / torch.linalg.vector_norm(stacked, dim=0)).to(torch.complex64)
 
 
+@lru_cache(maxsize=8)
+def _simulated(coils: int, space: tuple[int, ...], indexes: int) -> Image:
+    """The same for samples whose first axes, so many of them, are not encoded: of length 1 along these."""
+    maps = simulated_maps(coils, space[indexes:])
+    return maps.unsqueeze(1) if indexes else maps
+
+
 def _positions(count: int) -> Tensor:
     """From -1 to 1, with 0 at count // 2, the centre."""
     return (torch.arange(count, dtype=torch.float64) - count // 2) / (count / 2)
@@ -86,8 +93,7 @@ def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Readi
     image, clean, extent = sample.image, sample.clean, geometry.extent
     if reading.coils is not None:
         if maps is None:
-            space = tuple(image.shape[1 + geometry.indexes :])
-            maps = simulated_maps(reading.coils, space).unflatten(0, (-1, *[1] * geometry.indexes))
+            maps = _simulated(reading.coils, tuple(image.shape[1:]), geometry.indexes)
         image = remove_unmeasured(maps * image, extent)
         clean = None if clean is None else remove_unmeasured(maps * clean, extent)
     if reading.noise > 0:

@@ -23,7 +23,7 @@ from promask.evaluation.evaluate import achieved_acceleration, check_mask, is_fo
 from promask.export import read_mask
 from promask.learning.api import learn
 from promask.learning.config import MOTION
-from promask.losses.image import COMPLEX_LOSSES, LOSSES
+from promask.losses.image import COMPLEX_LOSSES, LOSSES, SERIES_LOSSES
 from promask.losses.segmentation import SEGMENTATION
 from promask.recon import RECONSTRUCTIONS, names_temporal
 from promask.recon.base import Reconstruction
@@ -56,8 +56,8 @@ _WITHOUT_COILS = tuple(name for name, baseline in _WITHOUT_FRAMES.items() if not
 TASKS: Mapping[str, ComparisonTask] = {
     RECONSTRUCTION: ComparisonTask(
         default_loss="mse",
-        losses=(*LOSSES, *COMPLEX_LOSSES),
-        own_losses=(*LOSSES, *COMPLEX_LOSSES),
+        losses=(*LOSSES, *SERIES_LOSSES, *COMPLEX_LOSSES),
+        own_losses=(*LOSSES, *SERIES_LOSSES, *COMPLEX_LOSSES),
         default_methods=(*_WITHOUT_COILS, "igs:2d", "promask:1d", "promask"),
     ),
     # Through a network, methods that look at all images for every few samples take hours.
@@ -170,7 +170,11 @@ class Method:
         if self.pattern not in self.patterns:
             possible = " or ".join(f"{self.name}:{pattern}" for pattern in self.patterns)
             raise InputError(f"There is no {self.name}:{self.pattern}: choose {possible}.")
-        if self.loss not in LOSSES and self.name != PROMASK and BASELINES[self.name].images_only:
+        if (
+            self.loss not in (*LOSSES, *SERIES_LOSSES)
+            and self.name != PROMASK
+            and BASELINES[self.name].images_only
+        ):
             possible = " or ".join(f"{self.name}:{loss}" for loss in LOSSES)
             raise InputError(
                 f"{self.name} learns from a loss of images, and not from {self.loss}: choose {possible}."

@@ -9,7 +9,7 @@ from torch import nn
 
 from promask.errors import InputError
 from promask.losses.base import Loss, Term, WeightedSum
-from promask.losses.image import COMPLEX_LOSSES, LOSSES, ImageLoss
+from promask.losses.image import COMPLEX_LOSSES, LOSSES, SERIES_LOSSES, ImageLoss
 from promask.losses.segmentation import SEGMENTATION, Segmentation, freeze
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
@@ -19,6 +19,7 @@ from promask.types import LossFunction
 __all__ = [
     "COMPLEX_LOSSES",
     "LOSSES",
+    "SERIES_LOSSES",
     "Classes",
     "ImageLoss",
     "Loss",

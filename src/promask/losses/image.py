@@ -59,11 +59,13 @@ def motion(images: Images, targets: Images) -> Scalar:
     return ((1 + EMPHASIS * moving) * (images - targets).square()).mean()
 
 
-LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim, "motion": motion}
+LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim}
 """Of magnitude images."""
+SERIES_LOSSES: Mapping[str, LossFunction] = {"motion": motion}
+"""Of magnitude images of series of frames."""
 COMPLEX_LOSSES: Mapping[str, LossFunction] = {"complex-mse": complex_mse, "complex-l1": complex_l1}
 """Of complex images."""
-POINTWISE = ("mse", "l1", "motion", *COMPLEX_LOSSES)
+POINTWISE = ("mse", "l1", *SERIES_LOSSES, *COMPLEX_LOSSES)
 """Means over pixels."""
 
 
@@ -82,7 +84,7 @@ class ImageLoss:
     needs_labels = False
 
     def __init__(self, loss: str | LossFunction, phase: bool = False) -> None:
-        known = {**LOSSES, **COMPLEX_LOSSES}
+        known = {**LOSSES, **SERIES_LOSSES, **COMPLEX_LOSSES}
         if isinstance(loss, str):
             if loss not in known:
                 raise InputError(f"Unknown loss {loss!r}: choose one of {', '.join(known)}.")

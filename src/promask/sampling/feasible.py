@@ -176,4 +176,4 @@ def check_numbers(pattern: "Pattern", always: UnitMask, count: int) -> None:
 
 def without_coupling(pattern: "Pattern") -> "Pattern":
     """The same pattern without the limits that couple its units."""
-    return replace(pattern, limits=replace(pattern.limits, largest_gap=(), equal_per=None))
+    return replace(pattern, limits=replace(pattern.limits, largest_gap=(), equal_per=None, equal_group=1))
