@@ -359,7 +359,7 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
             ("learn", "one.npy", "--out", "out", "--accel", "4", "--pattern", "3d"),
             "has shape [16, 12], but images of 3 axes are expected",
         ),
-        ((*LEARN, "--accel", "4", "--pattern", "9d"), "must be 1d or 2d or 3d or kt or kt-2d, but is '9d'"),
+        (
             (*LEARN, "--accel", "4", "--pattern", "9d"),
             "pattern must be 1d or 2d or 3d or kt or kt-2d, but is '9d'",
         ),

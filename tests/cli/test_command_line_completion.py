@@ -78,7 +78,7 @@ def test_the_names_are_those_of_the_library():
     assert set(options.COLLECTIONS) == set(data.COLLECTIONS)
     assert set(options.PATTERNS) == set(patterns.FREE_AXES)
     assert set(options.TASKS) == set(config.TASKS)
-    assert set(options.LOSSES) == {*tasks.LOSSES, *tasks.COMPLEX_LOSSES, tasks.SEGMENTATION}
+    assert set(options.LOSSES) == {*tasks.LOSSES, *tasks.SERIES_LOSSES, *tasks.COMPLEX_LOSSES, tasks.SEGMENTATION}
     assert set(options.RECONSTRUCTIONS) == set(recon.RECONSTRUCTIONS)
     assert set(options.PRESETS) == set(config.PRESETS)
     assert set(options.TRAINING_PRESETS) == set(recipe.PRESETS)
