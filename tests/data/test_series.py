@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from promask.data.reading import Reading
+from promask.data.sensitivities import espirit_maps, with_maps
 from promask.data.series import SeriesSet
+from promask.data.simulate import simulated_maps
 from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.recon.kt_sense import KtSense
@@ -60,6 +62,18 @@ def test_sensitivities_in_a_file_are_those_of_slices(tmp_path):
     data = load(CINE, Reading(axes="slice frame y x", coils=2, maps=str(tmp_path / "maps.npy")))
     wanted = maps / np.linalg.norm(maps, axis=1, keepdims=True)
     assert np.allclose(data[2].maps[:, 0].numpy(), wanted[2], atol=1e-6)
+
+
+def test_sensitivities_of_a_series_are_those_of_its_mean_over_time():
+    """ESPIRiT knows nothing of frames: they are not a direction of space."""
+    y, x = np.mgrid[-1:1:24j, -1:1:20j]
+    still = np.exp(-3 * (y**2 + x**2))
+    frames = np.stack([still * (1 + 0.2 * np.cos(2 * np.pi * t / 4) * (y > 0)) for t in range(4)])
+    scan = simulated_maps(3, (24, 20)).numpy()[:, None] * frames
+    data = load(scan.astype(np.complex64), Reading(axes="coil frame y x"))
+    sample = with_maps(data)[0]
+    assert sample.maps.shape == (3, 1, 24, 20)
+    assert torch.equal(sample.maps[:, 0], espirit_maps(sample.image.mean(1)))
 
 
 def test_subjects_of_series(tmp_path):

@@ -266,7 +266,13 @@ class CalibratedSet:
 
     def __getitem__(self, index: int, /) -> Sample:
         sample = self.data[index]
-        return sample if sample.maps is not None else replace(sample, maps=self._find_maps(index, sample))
+        if sample.maps is not None:
+            return sample
+        if not self.geometry.indexes:
+            return replace(sample, maps=self._find_maps(index, sample))
+        # The frames of a series share their sensitivities, which are those of its mean over time.
+        mean = Sample(sample.image.mean(1), None, sample.group, sample.name)
+        return replace(sample, maps=self._find_maps(index, mean).unsqueeze(1))
 
     def _find_maps(self, index: int, sample: Sample) -> Image:
         if len(sample.image) == 1:
