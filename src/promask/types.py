@@ -23,6 +23,8 @@ class Geometry:
         voxel: The size of a voxel in mm along each axis, 1 along an indexed one; empty if it is not known.
         indexed: The role of the first axis if it is not encoded but counts images of one object: `frame` or
             `contrast`; empty if all axes are directions of space.
+        contrasts: The names of contrasts, such as ("T1", "FLAIR"); empty if they are not known.
+        echo_times: In ms, if contrasts are echoes and their times are known; otherwise empty.
     """
 
     extent: tuple[tuple[int, int], ...] = ()
@@ -32,6 +34,8 @@ class Geometry:
     channels: str = ""
     voxel: tuple[float, ...] = ()
     indexed: str = ""
+    contrasts: tuple[str, ...] = ()
+    echo_times: tuple[float, ...] = ()
 
     @property
     def indexes(self) -> int:

@@ -10,7 +10,7 @@ import torch
 from promask.baselines.bart import PROGRAM, bart_poisson
 from promask.baselines.drawn import gaussian, gaussian_paper, poisson, random
 from promask.baselines.fixed import centre, energy, equispaced, equispaced_paper, radial
-from promask.baselines.kt import kt_golden, kt_lattice, static_energy, static_variable_density
+from promask.baselines.kt import equal_energy, kt_golden, kt_lattice, static_energy, static_variable_density
 from promask.baselines.lattices import caipi, regular
 from promask.baselines.loupe import loupe
 from promask.baselines.problem import BaselineProblem
@@ -23,6 +23,7 @@ from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZeroFilled
+from promask.sampling.limits import CONTRAST
 from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern
 from promask.types import Mask, SampleSet, UnitMask
 
@@ -73,6 +74,7 @@ class Baseline:
         usual: The pattern if none is asked for.
         free: How many undersampled directions it can have.
         frames: Whether the frames of a series share a mask (`shared`), have their own (`own`), or `either`.
+        over_time: Whether it is for frames, and not for contrasts.
         draws: Whether another seed gives another mask.
         learns: Whether it minimises a loss, which takes a while.
         tuned: Whether the best of a few masks is taken, by the loss of a few images, which takes seconds.
@@ -86,6 +88,7 @@ class Baseline:
     usual: str = "2d"
     free: tuple[int, ...] = (1, 2, 3)
     frames: str = SHARED
+    over_time: bool = False
     draws: bool = False
     learns: bool = False
     tuned: bool = False
@@ -113,7 +116,9 @@ class Baseline:
         Returns:
             Whether it can undersample so many directions, and treat frames as the pattern does.
         """
-        return self._fits(pattern.encoded, pattern.varies)
+        if pattern.indexed == CONTRAST and self.over_time:
+            return False
+        return self._fits(pattern.encoded, pattern.varies) and not (pattern.limits.cost and self.learns)
 
     def _fits(self, free: int, varies: bool) -> bool:
         return free in self.free and self.frames in (EITHER, OWN if varies else SHARED)
@@ -139,12 +144,13 @@ BASELINES: Mapping[str, Baseline] = {
     "igs-paper": Baseline(igs_paper, usual="1d", free=(1,), learns=True, exact=False),
     "greedy": Baseline(greedy, learns=True),
     "loupe": Baseline(loupe, draws=True, learns=True, images_only=True),
-    "kt-lattice": Baseline(kt_lattice, usual="kt", free=(1, 2), frames=OWN, tuned=True),
-    "kt-golden": Baseline(kt_golden, usual="kt", free=(1, 2), frames=OWN, tuned=True),
+    "kt-lattice": Baseline(kt_lattice, usual="kt", free=(1, 2), frames=OWN, over_time=True, tuned=True),
+    "kt-golden": Baseline(kt_golden, usual="kt", free=(1, 2), frames=OWN, over_time=True, tuned=True),
     "static-variable-density": Baseline(
         static_variable_density, usual="kt", free=(1, 2), frames=OWN, draws=True, tuned=True
     ),
     "static-energy": Baseline(static_energy, usual="kt", free=(1, 2), frames=OWN),
+    "equal-energy": Baseline(equal_energy, usual="kt", free=(1, 2), frames=OWN),
 }
 
 UNIT_NAMES = {
@@ -243,6 +249,9 @@ def baseline_mask(
     check_available(name)
     if not 0 <= seed < 2**63:
         raise InputError(f"The seed must be a whole number from 0 to 2^63 - 1, but is {seed}.")
+    if pattern.indexed == CONTRAST and (baseline.over_time or (pattern.limits.cost and baseline.learns)):
+        why = "are for frames, not for contrasts" if baseline.over_time else "cannot weigh `cost`"
+        raise InputError(f"{name} masks {why}: choose another baseline, such as equal-energy.")
     if not baseline.fits(pattern):
         kinds = " or ".join(UNIT_NAMES[each] for each in baseline.patterns)
         possible = " or ".join(baseline.patterns)

@@ -7,6 +7,7 @@ import torch
 from promask.baselines.problem import CENTRE_SHARE, BaselineProblem
 from promask.data.file_set import prepare
 from promask.operators.fourier import centred, space_axes, spectrum
+from promask.sampling.limits import CONTRAST
 from promask.types import UnitMask
 
 
@@ -18,15 +19,20 @@ def centre(problem: BaselineProblem) -> UnitMask:
 def energy(problem: BaselineProblem) -> UnitMask:
     """The units of largest mean energy |k|^2.
 
-    For zero-filling and the complex squared error, Parseval's theorem makes this the best mask there is.
+    For zero-filling and the complex squared error, Parseval's theorem makes this the best mask there is. Contrasts
+    count alike, whatever their scale is; where they have costs, what counts is the energy per cost.
     """
     data, pattern = prepare(problem.data), problem.pattern
     dimensions = len(pattern.shape) - data.geometry.indexes
     total = torch.zeros(pattern.shape, dtype=torch.float64, device=problem.device)
     for index in range(len(data)):
         image = data[index].image.to(problem.device)
+        if pattern.indexed == CONTRAST:
+            image = image / torch.linalg.vector_norm(image, dim=0).flatten(1).amax(1).reshape(
+                -1, *[1] * dimensions
+            )
         total += spectrum(image, space_axes(dimensions)).abs().square().sum(0)
-    return problem.best(pattern.total(centred(total.cpu(), dimensions)))
+    return problem.best(pattern.total(centred(total.cpu(), dimensions)) / pattern.costs)
 
 
 def equispaced(problem: BaselineProblem) -> UnitMask:

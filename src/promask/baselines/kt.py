@@ -1,4 +1,7 @@
-"""Masks of series: lattices and golden steps that change from frame to frame, and masks that all frames share."""
+"""Masks of series: lattices and golden steps that change from frame to frame, and masks that all frames share.
+
+For contrasts there are masks that all share, and masks with the same number of units in each.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,6 +34,19 @@ def static_variable_density(problem: BaselineProblem) -> UnitMask:
 def static_energy(problem: BaselineProblem) -> UnitMask:
     """The units of largest mean energy over all frames, the same in every frame."""
     return in_every_frame(problem, energy)
+
+
+def equal_energy(problem: BaselineProblem) -> UnitMask:
+    """The units of largest mean energy of each frame or contrast, the same number in each.
+
+    Where that leaves some over, they are the next of largest energy.
+    """
+    limits = replace(problem.pattern.limits, equal_per=0, equal_group=1, largest_gap=(), cost=())
+    equal = replace(problem.pattern, limits=limits)
+    most = equal.units / len(problem.block())  # one in each, at the least
+    return problem.best(
+        energy(replace(problem, pattern=equal, acceleration=min(problem.acceleration, most))).double()
+    )
 
 
 def in_every_frame(problem: BaselineProblem, make: Callable[[BaselineProblem], UnitMask]) -> UnitMask:

@@ -177,7 +177,7 @@ def swap_units(units: UnitMask, always: UnitMask, mask_loss: MaskLoss) -> UnitMa
                 return units
             trial = units.flatten().clone()
             trial[leaving], trial[coming] = False, True
-            trial = pattern.nearest(trial.reshape(units.shape), always, gain)
+            trial = pattern.nearest(trial.reshape(units.shape), always, gain, pattern.spent(units))
             trial_loss, trial_gradient = mask_loss(trial)
             trials += 1
             if trial_loss < loss:

@@ -51,6 +51,7 @@ def baseline(
     largest_gap: options.LargestGap = None,
     equal_per: options.EqualPer = None,
     period: options.Period = None,
+    cost: options.Cost = None,
     recon: Annotated[
         str | None,
         option(
@@ -102,6 +103,7 @@ def baseline(
         largest_gap=largest_gap or {},
         equal_per=equal_per,
         period=period or 0,
+        cost=cost or {},
     )
     units = limits.on(Pattern.on(space, geometry, chosen, axis, allow_readout))
     units.block(centre or 0, units.budget(acceleration))  # must be possible
@@ -155,6 +157,7 @@ def compare(
     largest_gap: options.LargestGap = None,
     equal_per: options.EqualPer = None,
     period: options.Period = None,
+    cost: options.Cost = None,
     pattern: Annotated[
         str | None,
         option(

@@ -54,7 +54,6 @@ def evaluate(
       promask evaluate runs/knee fastmri:ROOT --convention fastmri
       promask evaluate runs/task cardiac --network unet.safetensors
     """
-    from promask.data.axes import FRAME
     from promask.data.folders import shorten
     from promask.evaluation.conventions import find_convention
     from promask.evaluation.evaluate import evaluate as measure
@@ -72,10 +71,10 @@ def evaluate(
         output.print(*quality_tables({**frozen_row(summary), str(mask): summary}), sep="\n")
         volumes = f" in {count(len(result.psnr), 'volume')}" if result.of == "volume" else ""
         measured = count(result.images, "series" if result.of == "series" else "sample")
-        indexed = FRAME if result.temporal else ""
+        about = (result.indexed, bool(result.contrasts and result.contrasts.t2_error))
         output.print(
             f"{measured}{volumes} of {shorten(data)} ({result.part}), {result.recon}. "
-            f"{find_convention(convention).described(indexed)}"
+            f"{find_convention(convention).described(*about)}"
         )
         for sentence in physics_sentences(result):
             output.print(sentence)

@@ -45,7 +45,8 @@ def learn(
         option("TASK", "Purpose: reconstruction or segmentation.", "segmentation with a network", TASKS),
     ] = None,
     loss: Annotated[
-        str | None, option("LOSS", LOSS_HELP, "mse; segmentation with a network; motion with kt-...", LOSSES)
+        str | None,
+        option("LOSS", LOSS_HELP, "mse; segmentation with a network; motion with kt-...; psnr with --per", LOSSES),
     ] = None,
     network: Annotated[Path | None, option("FILE", "The segmentation network: see promask segment train.")] = None,
     finetune: Annotated[bool, flag("--finetune", "Train the network further while the mask is learned.")] = False,
@@ -74,6 +75,7 @@ def learn(
     largest_gap: options.LargestGap = None,
     equal_per: options.EqualPer = None,
     period: options.Period = None,
+    cost: options.Cost = None,
     annealing: Annotated[
         str | None,
         option(
@@ -115,6 +117,7 @@ def learn(
       promask learn brain --coils 8 --recon cg-sense --accel 4 --out runs/sense
       promask learn cine.npz --axes "slice frame y x" --coils 8 \\
         --recon kt-sense --accel 8 --out runs/cine
+      promask learn brain_ms.npz --per contrast --cost FLAIR=2.5 --accel 4 --out runs/split
       promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
       promask learn brain --config runs/brain/run.json --seed 1 --out runs/again
       promask learn brain --accel 8 --out runs/brain --resume

@@ -34,6 +34,7 @@ FORMATS = ("npy", "mat", "bart", "png", "csv", "fastmri")
 PLANES = ("axial", "coronal", "sagittal")
 KSPACES = ("acquired", "emulated")
 CONTENTS = ("image", "kspace")
+CONTRASTS = ("contrast",)
 READOUTS = ("kx", "ky", "kz", "none")
 DEVICES = ("cpu", "cuda")
 REGULAR = ("equispaced", "regular", "caipi", "partial-fourier", "centre", "radial")
@@ -206,13 +207,17 @@ LargestGap = Annotated[
 EqualPer = Annotated[
     str | None,
     option(
-        "kz|frame|frame=N|none",
-        "The same number of samples for every kz (or ky), every frame, or every N frames; none: one total.",
+        "kz|frame|frame=N|contrast|none",
+        "The same number of samples for every kz (or ky), frame, N frames, or contrast; none: one total.",
         "frame with kt, otherwise none",
     ),
 ]
 Period = Annotated[
     int | None, option("N", "Frames after which the pattern begins anew; they must divide all.", "all")
+]
+Cost = Annotated[
+    list[str] | None,
+    option("T1=1 FLAIR=2.5", "Seconds that a line of each contrast takes, with --per contrast.", "1 each"),
 ]
 AllowReadout = Annotated[bool, flag("--allow-readout", "Allow a pattern that undersamples the readout.")]
 Part = Annotated[
@@ -253,6 +258,7 @@ AXES_HELP = (
 )
 READOUT_HELP = "Direction of the readout, which is not undersampled: kx, ky, kz or none."
 EACH_FRAME_HELP = "Each frame of a series is an image of its own; all share one mask."
+PER_HELP = "Each contrast (or echo) has a pattern of its own; one scan time is shared over them."
 PHASE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
 VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d."
 PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
@@ -268,6 +274,7 @@ READING: Mapping[str, Any] = {
     "axes": _reading(str | None, "NAMES", AXES_HELP, "by the format, or asked for"),
     "readout": _reading(str | None, "DIRECTION", READOUT_HELP, "by the format", READOUTS),
     "each_frame": _reading(bool, "", EACH_FRAME_HELP, name="--each-frame"),
+    "per": _reading(str | None, "contrast", PER_HELP, "contrasts share one", CONTRASTS),
     "plane": _reading(str | None, "PLANE", PLANE_HELP, "across the longest voxels", PLANES),
     "slices": _reading(str | None, "FIRST:END", "Slices, such as 10:40 or 2:-2.", "all", callback=parse_slices),
     "size": _reading(list[int] | None, "H W", "Crop or pad the images to this size.", False),

@@ -32,6 +32,10 @@ SERIES_COLUMNS = (
     ("nmse_differences", "NMSE differences", ".4f", ".4f"),
 )
 """The same for series of frames."""
+CONTRAST_COLUMNS = (*COLUMNS[:2], ("psnr_worst", "worst PSNR (dB)", ".2f", ".2f"), *COLUMNS[2:])
+"""The same for series of contrasts."""
+ECHO_COLUMNS = (*CONTRAST_COLUMNS, ("t2_error", "T2 error (ms)", ".3f", ".3f"))
+"""The same where contrasts are echoes whose times are known."""
 OVERLAP = (("dice", "Dice", ".4f", ".4f"), ("iou", "IoU", ".4f", ".4f"))
 PIXEL_STD = ("pixel_std", "pixel ±", ".2%", "")
 
@@ -199,7 +203,11 @@ def frozen_row(summary: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def columns_of(rows: Mapping[str, Mapping[str, Any]]) -> Sequence[tuple[str, str, str, str]]:
     """Those of images, or of series."""
-    return SERIES_COLUMNS if any("psnr_over_time" in row for row in rows.values()) else COLUMNS
+    if any("psnr_over_time" in row for row in rows.values()):
+        return SERIES_COLUMNS
+    if any("psnr_of_contrasts" in row for row in rows.values()):
+        return ECHO_COLUMNS if any("t2_error" in row for row in rows.values()) else CONTRAST_COLUMNS
+    return COLUMNS
 
 
 def overlap_table(name: str, summary: Mapping[str, Any]) -> RichTable:

@@ -149,7 +149,7 @@ def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
     geometry = data.geometry.emulated() if reading.kspace == "emulated" else data.geometry
     geometry = scan_geometry(choose_readout(geometry, reading, data.name), reading)
     shape = scan_shape((images.shape[1], *size), reading, data.name)
-    in_series = data.counts.get(FRAME, 1) > 1 and not reading.each_frame
+    in_series = reading.per is not None or (data.counts.get(FRAME, 1) > 1 and not reading.each_frame)
     given = None if in_series else read_given_maps(reading, data.name, shape, [data.shape[1:]], [chosen])
     if given is not None:
         maps = torch.stack([given[index] for index in range(len(chosen))]) if given.rows else given[0]

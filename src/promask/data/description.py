@@ -1,6 +1,7 @@
 """What was understood of data: in one line for people, as fields for programs."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -28,6 +29,7 @@ class DataDescription:
     """Or volumes, or positions in hybrid space."""
     frames: int = 1
     contrasts: int = 1
+    contrast_names: tuple[str, ...] = ()
     coils: int = 1
     simulated_coils: bool = False
     noise: float = 0.0
@@ -67,7 +69,8 @@ class DataDescription:
             what += f" of {count(self.subjects, 'subject')}"
         parts = [what]
         parts += [count(self.frames, FRAME)] if self.frames > 1 else []
-        parts += [count(self.contrasts, CONTRAST)] if self.contrasts > 1 else []
+        names = f" ({', '.join(self.contrast_names)})" if self.contrast_names else ""
+        parts += [count(self.contrasts, CONTRAST) + names] if self.contrasts > 1 else []
         if self.coils > 1:
             parts.append(f"{self.coils} {'simulated ' if self.simulated_coils else ''}coils")
         parts += [self._axis(*each) for each in enumerate(self.axes)] or [" x ".join(map(str, self.shape))]
@@ -144,14 +147,17 @@ def describe_data(
         space, geometry = space[1:], geometry.without(0)
     coils, holds_kspace = has_coils(samples), getattr(source, "holds_kspace", False)
     inner = {name: counts.get(name, 1) for name in (FRAME, CONTRAST)}
+    inner[CONTRAST] = samples.shape[1] if samples.geometry.indexed == CONTRAST else inner[CONTRAST]
+    apart = math.prod(n for name, n in inner.items() if name != samples.geometry.indexed)
     groups = len(set(whole.groups))
     return DataDescription(
         holds="kspace" if holds_kspace else "image",
         samples=len(whole),
         subjects=groups if groups > 1 or SUBJECT in counts else None,
-        slices=max(1, len(whole) // ((1 if in_series else inner[FRAME]) * inner[CONTRAST])),
+        slices=max(1, len(whole) // apart),
         frames=inner[FRAME],
         contrasts=inner[CONTRAST] if coils or channels == 1 else channels,
+        contrast_names=samples.geometry.contrasts,
         coils=channels if coils else 1,
         simulated_coils=reading.coils is not None,
         noise=reading.noise,

@@ -113,7 +113,7 @@ class FileSet:
         self._unlabelled = [
             names for file in self.files for names in (file.unlabelled or [()] * len(file.numbers))
         ]
-        in_series = self.counts.get(FRAME, 1) > 1 and not reading.each_frame
+        in_series = reading.per is not None or (self.counts.get(FRAME, 1) > 1 and not reading.each_frame)
         self._maps = None if in_series else read_given_maps(reading, name, self.shape, spaces, numbers)
         self._prepared: dict[int, PreparedFile] = {}
 
@@ -153,7 +153,7 @@ class FileSet:
         """The prepared samples of a file, from the cache if they are there."""
         if place not in self._prepared:
             file, reading = self.files[place], self.reading
-            apart = ("select", "skip_bad", "readout", "each_frame", *Reading.SCAN)
+            apart = ("select", "skip_bad", "readout", "each_frame", "per", *Reading.SCAN)
             settings = {name: value for name, value in reading.reading_settings().items() if name not in apart}
             description = [VERSION, settings, file.variant, file.shape, list(file.numbers), asdict(file.geometry)]
             with _explain_errors(file):
@@ -217,7 +217,7 @@ def keep_common_layout(
             regions = [list(each.region or shape[1:]) for each in (other_geometry, geometry)]
             difference = f"judged region {regions[0]} and not {regions[1]}"
         else:
-            axes = [" ".join((*each.axes, each.channels)) for each in (other_geometry, geometry)]
+            axes = [" ".join((*each.axes, each.channels, *each.contrasts)) for each in (other_geometry, geometry)]
             difference = f"axes {axes[0]} and not {axes[1]}"
         sentence = (
             f"{files[other[0]].name} has samples of {difference}, as {count} of the {len(files)} files have"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, TypedDict
 
-from promask.data.axes import DIRECTIONS, FRAME, SLICE, Axes
+from promask.data.axes import CONTRAST, DIRECTIONS, FRAME, SLICE, Axes
 from promask.errors import InputError, one_line
 
 Check = tuple[Any, Callable[[Any], bool], str]
@@ -42,6 +42,8 @@ class Reading:
     """The direction along which whole lines are read, `kx`, `ky`, `kz` or `none`; None: as the format tells."""
     each_frame: bool = False
     """Whether each frame of a series is a sample of its own; otherwise commands refuse frames."""
+    per: str | None = None
+    """`contrast`: each contrast has a pattern of its own; None: contrasts share theirs, as channels do."""
     plane: str | None = None
     """The plane of the slices of a NIfTI volume; None: the acquired one, across the longest side of the voxels."""
     slices: tuple[int | None, int | None] | None = None
@@ -72,6 +74,7 @@ class Reading:
         "axes": ((str, type(None)), lambda value: value is None or bool(Axes.parse(value)), "names of axes"),
         "readout": ((str, type(None)), lambda value: value in (None, *READOUTS), " or ".join(READOUTS)),
         "each_frame": (bool, lambda value: True, "true or false"),
+        "per": ((str, type(None)), lambda value: value in (None, CONTRAST), CONTRAST),
         "plane": ((str, type(None)), lambda value: value in (None, *PLANES), " or ".join(PLANES)),
         "slices": (
             (tuple, type(None)),
@@ -193,6 +196,7 @@ class ReadingSettings(TypedDict, total=False):
     axes: str | Sequence[str] | None
     readout: str | None
     each_frame: bool
+    per: str | None
     plane: str | None
     slices: tuple[int | None, int | None] | None
     size: Sequence[int] | None

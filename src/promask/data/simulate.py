@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Complex
 from torch import Tensor
 
-from promask.data.axes import COIL
+from promask.data.axes import COIL, CONTRAST
 from promask.data.preprocess import remove_unmeasured
 from promask.data.reading import Reading
 from promask.errors import InputError
@@ -69,19 +69,20 @@ def _positions(count: int) -> Tensor:
 
 def scan_shape(shape: tuple[int, ...], reading: Reading, name: str) -> tuple[int, ...]:
     """The shape of samples, (channel, *space), after the simulated scan."""
-    if reading.coils is None:
+    if reading.coils is None or (reading.per == CONTRAST and shape[0] > 1):  # of series, each contrast is scanned
         return shape
     if shape[0] != 1:
         raise InputError(
             f"{name} has {shape[0]} channels, but coils can only be simulated around images of one channel: leave "
-            f"out `coils`."
+            f"out `coils`, or give each contrast a pattern of its own with `per`."
         )
     return (reading.coils, *shape[1:])
 
 
 def scan_geometry(geometry: Geometry, reading: Reading) -> Geometry:
     """The geometry of samples after the simulated scan: their channels are coils."""
-    return geometry if reading.coils is None else replace(geometry, channels=COIL)
+    in_channels = reading.per == CONTRAST and geometry.channels == CONTRAST
+    return geometry if reading.coils is None or in_channels else replace(geometry, channels=COIL)
 
 
 def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Reading, geometry: Geometry) -> Sample:

@@ -136,6 +136,10 @@ def load(data: Any, reading: Reading = Reading()) -> SampleSet:
     if isinstance(data, torch.Tensor) or hasattr(data, "__array__"):
         return as_series(from_array(data, reading))
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        if reading.per is not None:
+            raise InputError(
+                "Contrasts with patterns of their own must be given as an array with `axes`, or a file."
+            )
         return from_dataset(data, reading)
     raise InputError(f"Cannot load data from a {type(data).__name__}: give an array, a Dataset, a file or a name.")
 

@@ -30,7 +30,7 @@ from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction, is_temporal
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.limits import FRAME, NONE_ASKED, LimitSettings
+from promask.sampling.limits import CONTRAST, FRAME, NONE_ASKED, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
@@ -82,7 +82,9 @@ class Conditions:
     def measure(self) -> Measure:
         """What is measured: image quality in a convention, or the segmentation."""
         if self.segmentation is None:
-            return find_convention(self.convention).measured(self.convention, self.held_out.geometry.indexed)
+            geometry = self.held_out.geometry
+            about = (geometry.indexed, bool(geometry.echo_times))
+            return find_convention(self.convention).measured(self.convention, *about)
         return segmentation_measure(self._classes)
 
     @property
@@ -96,7 +98,10 @@ class Conditions:
         data = self.learning
         pattern = None if self.beside is None else matching_pattern(method.name, self.beside)
         if pattern is None:
-            pattern = self.limits.on(method.pattern_on(data, self.axis, self.allow_readout), strict=False)
+            asked = self.limits
+            if method.equal:
+                asked = replace(asked, equal_per=data.geometry.indexed or None, cost=())
+            pattern = asked.on(method.pattern_on(data, self.axis, self.allow_readout), strict=False)
         task = make_loss(method.loss, self.segmentation)
         recon = self.recon if method.recon is None else self._named(method.recon)
         return BaselineProblem(pattern, acceleration, data, seed, self.centre, task, recon, self.device)
@@ -108,6 +113,18 @@ class Conditions:
                 raise InputError(f"{name} reconstructs series of frames, but {self.learning.name} has none.")
             self.fitted[name] = fitted_to(recon, self.learning)
         return self.fitted[name]
+
+    def acceleration(self, mask: Mask) -> float:
+        """The acceleration that a mask achieves; where contrasts have costs, that of the scan time."""
+        geometry = self.learning.geometry
+        if geometry.indexed == CONTRAST and self.limits.cost:
+            free = tuple(range(mask.ndim))
+            pattern = Pattern(
+                tuple(mask.shape), free, geometry.extent, indexed=CONTRAST, contrasts=geometry.contrasts
+            )
+            pattern = LimitSettings(cost=self.limits.cost).on(pattern)
+            return pattern.units / pattern.spent(mask)
+        return achieved_acceleration(mask, geometry.extent)
 
     def quality(self, mask: Mask | None) -> QualityPerImage | None:
         """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.
@@ -201,7 +218,7 @@ def make_mask(conditions: Conditions, cell: Cell) -> CellResult:
         "seed": cell.seed,
         **about,
         "threads": torch.get_num_threads(),
-        "achieved": achieved_acceleration(mask, conditions.learning.geometry.extent),
+        "achieved": conditions.acceleration(mask),
         "quality": {},
     }
     return CellResult(cell, record, mask)

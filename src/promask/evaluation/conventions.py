@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from promask.data.axes import FRAME
+from promask.data.axes import CONTRAST, FRAME
 from promask.errors import InputError
+from promask.evaluation.contrasts import ContrastQuality, t2_errors
 from promask.evaluation.temporal import TemporalQuality, similarity_of_frames
 from promask.losses import metrics
 from promask.losses.metrics import GAUSSIAN, UNIFORM, PerImage, Window
@@ -54,11 +55,39 @@ SERIES_METRICS: Mapping[str, Metric] = {
 }
 """Of series of frames: over all of it, within what moves, and of frame-to-frame differences."""
 
+CONTRAST_METRICS: Mapping[str, Metric] = {
+    "psnr": METRICS["psnr"],
+    "psnr_worst": Metric("worst PSNR (dB)", ".2f", 1),
+    "ssim": METRICS["ssim"],
+    "nmse": METRICS["nmse"],
+}
+"""Of series of contrasts: means over the contrasts, and that of the worst one."""
+ECHO_METRICS: Mapping[str, Metric] = {**CONTRAST_METRICS, "t2_error": Metric("T2 error (ms)", ".3f", -1)}
+"""Of series of echoes whose times are known, also the error of the map of T2."""
+
 _MOVING = (
     "PSNR moving is that of the pixels whose standard deviation over time is above 30 % of the largest; NMSE "
     "differences is that of frame-to-frame differences. A frozen heart, the temporal mean of the fully sampled "
     "frames, is what a mask must surpass."
 )
+
+
+_CONTRASTS = "Each contrast counts as an image of its own, and metrics are means over contrasts."
+_T2 = "T2 is fitted to the echoes of each pixel; its error is the median of the differences over tissue."
+
+
+def metrics_of(indexed: str, echoes: bool = False) -> Mapping[str, Metric]:
+    """The metrics of images, or of series.
+
+    Args:
+        indexed: Of series, what their first axis counts: `frame` or `contrast`; otherwise empty.
+        echoes: Whether contrasts are echoes whose times are known.
+
+    Returns:
+        By name.
+    """
+    of_contrasts = ECHO_METRICS if echoes else CONTRAST_METRICS
+    return {FRAME: SERIES_METRICS, CONTRAST: of_contrasts}.get(indexed, METRICS)
 
 
 def overlap_metrics(classes: Sequence[str]) -> dict[str, Metric]:
@@ -117,6 +146,8 @@ class ImagePairs:
     """The reconstructed magnitude images of a chunk, and its targets."""
     indexed: str = ""
     """Of series, what their first axis of space counts: `frame` or `contrast`; otherwise empty."""
+    echo_times: Sequence[float] = ()
+    """In ms, if contrasts are echoes and their times are known."""
 
 
 @dataclass(frozen=True)
@@ -128,46 +159,104 @@ class ImageQuality:
     nmse: list[float]
     temporal: TemporalQuality = field(default_factory=TemporalQuality)
     """Empty unless they are series of frames."""
+    contrasts: ContrastQuality = field(default_factory=ContrastQuality)
+    """Empty unless they are series of contrasts."""
 
 
 @dataclass(frozen=True)
 class Convention:
     """A way to measure image quality, and the sentence that describes it."""
 
-    measure: Callable[[ImagePairs], ImageQuality]
+    rule: Callable[[ImagePairs], ImageQuality]
+    """Measures images, or series of frames."""
     of: str
     """What each value belongs to, unless it is a series: `image` or `volume`."""
     sentence: str
     """To be printed beside the numbers."""
     of_series: str
-    """The same for series of frames or contrasts."""
+    """The same for series of frames."""
 
-    def described(self, indexed: str = "") -> str:
+    def measure(self, pairs: ImagePairs) -> ImageQuality:
+        """Measure images, volumes or series.
+
+        Args:
+            pairs: The reconstructed ones, and their targets.
+
+        Returns:
+            The metrics of each.
+        """
+        return measure_contrasts(self.rule, pairs) if pairs.indexed == CONTRAST else self.rule(pairs)
+
+    def described(self, indexed: str = "", echoes: bool = False) -> str:
         """The sentence to be printed beside the numbers.
 
         Args:
             indexed: Of series, what their first axis counts: `frame` or `contrast`; otherwise empty.
+            echoes: Whether contrasts are echoes whose times are known.
 
         Returns:
             How images, volumes or series are measured.
         """
-        if not indexed:
-            return self.sentence
-        return f"{self.of_series} {_MOVING}" if indexed == FRAME else self.of_series
+        if indexed == CONTRAST:
+            return " ".join([self.sentence, _CONTRASTS, *([_T2] if echoes else [])])
+        return f"{self.of_series} {_MOVING}" if indexed else self.sentence
 
-    def measured(self, name: str, indexed: str = "") -> Measure:
+    def measured(self, name: str, indexed: str = "", echoes: bool = False) -> Measure:
         """The metrics of images or of series in this convention, and how they are described.
 
         Args:
             name: Of the convention.
             indexed: As in `described`.
+            echoes: As in `described`.
 
         Returns:
             The measure of a comparison.
         """
-        metrics = SERIES_METRICS if indexed == FRAME else METRICS
         of = "series" if indexed else self.of
-        return Measure(name, "reconstruction", of, self.described(indexed), metrics)
+        sentence = self.described(indexed, echoes)
+        return Measure(name, "reconstruction", of, sentence, metrics_of(indexed, echoes))
+
+
+def measure_contrasts(rule: Callable[[ImagePairs], ImageQuality], pairs: ImagePairs) -> ImageQuality:
+    """Measure series of contrasts: each contrast as an image of its own; means over the contrasts of each series.
+
+    Args:
+        rule: How images are measured.
+        pairs: Series, (batch, channel, contrast, *space).
+
+    Returns:
+        The metrics of each series.
+    """
+    count, contrasts = sum(map(len, pairs.chunks)), pairs.targets(pairs.chunks[0]).shape[2]
+    t2_error: list[float] = []
+
+    def apart(series: Images) -> Images:
+        return series.transpose(1, 2).flatten(0, 1)
+
+    def whole(chunk: range) -> range:
+        return range(chunk.start // contrasts, chunk.stop // contrasts)
+
+    def both(chunk: range) -> tuple[Images, Images]:
+        images, targets = pairs.both(whole(chunk))
+        if pairs.echo_times:
+            t2_error.extend(t2_errors(images, targets, pairs.echo_times))
+        return apart(images), apart(targets)
+
+    quality = rule(
+        ImagePairs(
+            chunks=[range(chunk.start * contrasts, chunk.stop * contrasts) for chunk in pairs.chunks],
+            volumes=list(map(str, range(count * contrasts))),
+            targets=lambda chunk: apart(pairs.targets(whole(chunk))),
+            both=both,
+        )
+    )
+    psnr, ssim, nmse = (
+        torch.tensor(values, dtype=torch.float64).reshape(count, contrasts)
+        for values in (quality.psnr, quality.ssim, quality.nmse)
+    )
+    of_contrasts = ContrastQuality(psnr.tolist(), t2_error)
+    psnr, ssim, nmse = (values.mean(1) for values in (psnr, ssim, nmse))
+    return ImageQuality(psnr.tolist(), ssim.tolist(), nmse.tolist(), contrasts=of_contrasts)
 
 
 def paper(pairs: ImagePairs) -> ImageQuality:
@@ -177,7 +266,7 @@ def paper(pairs: ImagePairs) -> ImageQuality:
         images, targets = metrics.clipped(*pairs.both(chunk))
         error = metrics.energy(images - targets)
         quality.psnr.extend(metrics.decibels(error / targets[0].numel()).tolist())
-        similarity = similarity_of_frames if pairs.indexed else _similarity
+        similarity = similarity_of_frames if pairs.indexed == FRAME else _similarity
         quality.ssim.extend(similarity(images, targets, GAUSSIAN).tolist())
         quality.nmse.extend((error / metrics.energy(targets)).tolist())
         if pairs.indexed == FRAME:

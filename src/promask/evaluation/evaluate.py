@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import torch
 
-from promask.data.axes import FRAME
+from promask.data.axes import CONTRAST, FRAME
 from promask.data.description import DataDescription
 from promask.data.device import CPU, find_device
 from promask.data.file_set import OnFile
@@ -20,6 +20,7 @@ from promask.data.reading import Reading, ReadingSettings
 from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import is_source, load, read_part, same_data, source_text
 from promask.errors import InputError, InputWarning, check_keywords
+from promask.evaluation.contrasts import ContrastQuality
 from promask.evaluation.conventions import ImagePairs, find_convention
 from promask.evaluation.noise import NoiseMap, measure_noise
 from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
@@ -88,6 +89,7 @@ class Evaluation:
         acceleration_within: The acceleration within the shutter and what partial Fourier acquires, of a run that
             has such limits.
         temporal: Of series of frames, the quality of what moves.
+        contrasts: Of series of contrasts, the quality of each of them; of echoes also that of T2.
     """
 
     psnr: list[float]
@@ -104,18 +106,26 @@ class Evaluation:
     noise: NoiseMap | None = None
     acceleration_within: float | None = None
     temporal: TemporalQuality | None = None
+    contrasts: ContrastQuality | None = None
 
     def values(self, metric: str) -> list[float]:
         """A metric of every image, volume or series.
 
         Args:
-            metric: Such as `psnr`, or of series also `psnr_moving` and `nmse_differences`.
+            metric: Such as `psnr`; of series of frames also `psnr_moving` and `nmse_differences`, of contrasts
+                `psnr_worst` and `t2_error`.
 
         Returns:
             NaN where it is not defined.
         """
-        found: list[float] = getattr(self if hasattr(self, metric) else self.temporal, metric)
+        parts = (self, self.temporal, self.contrasts)
+        found: list[float] = getattr(next(part for part in parts if hasattr(part, metric)), metric)
         return found
+
+    @property
+    def indexed(self) -> str:
+        """Of series, what was counted: `frame` or `contrast`; otherwise empty."""
+        return FRAME if self.temporal else CONTRAST if self.contrasts else ""
 
     @property
     def images(self) -> int:
@@ -147,10 +157,11 @@ class Evaluation:
         within = {"acceleration_within": self.acceleration_within} if self.acceleration_within is not None else {}
         volumes = {"volumes": count} if self.of == "volume" else {}
         temporal = self.temporal.summary() if self.temporal else {}
+        contrasts = self.contrasts.summary() if self.contrasts else {}
         segmented = self.segmented.summary() if self.segmented else {}
         physics = self.physics.summary() if self.physics else {}
         noise = {"noise": self.noise.summary()} if self.noise else {}
-        parts = (means, temporal, segmented, about, within, volumes, physics, noise)
+        parts = (means, temporal, contrasts, segmented, about, within, volumes, physics, noise)
         return {**{name: value for part in parts for name, value in part.items()}, "data": self.data.summary()}
 
 
@@ -247,9 +258,12 @@ def evaluate(
             targets=lambda chunk: full_images(chosen, chunk, recon, device),
             both=lambda chunk: reconstruct(values, chosen, chunk, recon, device),
             indexed=indexed,
+            echo_times=whole.geometry.echo_times,
         )
     )
     acceleration = achieved_acceleration(values, whole.geometry.extent)
+    if isinstance(mask, Run) and mask.distribution.pattern.limits.cost:
+        acceleration = mask.acceleration  # of scan time
     free = mask.distribution.pattern.free if isinstance(mask, Run) else ()
     pattern = pattern_of(values, whole.geometry, free)
     return Evaluation(
@@ -267,6 +281,7 @@ def evaluate(
         noise=noise_of_middle(values, chosen, recon, acceleration, noise_replicas, device),
         acceleration_within=mask.acceleration_within if isinstance(mask, Run) else None,
         temporal=quality.temporal if indexed == FRAME else None,
+        contrasts=quality.contrasts if indexed == CONTRAST else None,
     )
 
 
@@ -348,7 +363,7 @@ def _reconstruct_slices(
 
 def _slicing_axis(mask: Mask, data: SampleSet, recon: Reconstruction) -> int | None:
     """The axis along which volumes are reconstructed slice by slice: one along which the mask does not vary."""
-    if mask.ndim < 3 or not getattr(recon, "slicewise", False):
+    if mask.ndim < 3 or not getattr(recon, "slicewise", False) or data.geometry.indexed == CONTRAST:
         return None
     free = [axis for axis in range(mask.ndim) if not (mask == mask.narrow(axis, 0, 1)).all()]
     geometry = data.geometry

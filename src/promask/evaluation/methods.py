@@ -19,16 +19,16 @@ import numpy.typing as npt
 from promask.baselines import BASELINES, OWN, baseline_mask, check_available
 from promask.baselines.problem import BaselineProblem
 from promask.errors import InputError, InputWarning
-from promask.evaluation.evaluate import achieved_acceleration, check_mask, is_for_volumes, mask_values
+from promask.evaluation.evaluate import check_mask, is_for_volumes, mask_values
 from promask.export import read_mask
 from promask.learning.api import learn
-from promask.learning.config import MOTION
+from promask.learning.config import CONTRAST_LOSS, MOTION
 from promask.losses.image import COMPLEX_LOSSES, LOSSES, SERIES_LOSSES
 from promask.losses.segmentation import SEGMENTATION
 from promask.recon import RECONSTRUCTIONS, names_temporal
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.limits import LimitSettings
+from promask.sampling.limits import CONTRAST, LimitSettings
 from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern, usual_on
 from promask.types import Mask, SampleSet
 
@@ -108,6 +108,17 @@ DEFAULT_OF_FRAMES = (
     "promask",
 )
 """The methods for series whose frames have patterns of their own."""
+EQUAL = "equal"
+"""The variant of a method in which all contrasts (or frames) have the same number of lines or samples."""
+DEFAULT_OF_CONTRASTS = (
+    "static-variable-density",
+    "static-energy",
+    "equal-energy",
+    "energy",
+    f"promask:{EQUAL}",
+    "promask",
+)
+"""The methods for contrasts that have patterns of their own."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +144,18 @@ class Method:
     """The reconstruction that it learns for; None: that of the comparison."""
     usual_loss: str = field(default="", compare=False)
     """That of the comparison, which is not part of the label; empty: that of the task."""
+    equal: bool = False
+    """Whether all contrasts have the same number of lines or samples, whatever they cost."""
     pattern_named: bool = field(default=False, compare=False)
     """Whether the pattern was asked for; otherwise lines take its place where it would undersample a readout."""
 
     @staticmethod
     def parse(
-        text: str, loss: str | None = None, task: str = RECONSTRUCTION, recon: str = ZeroFilled.name
+        text: str,
+        loss: str | None = None,
+        task: str = RECONSTRUCTION,
+        recon: str = ZeroFilled.name,
+        per: str | None = None,
     ) -> "Method":
         """From a name and what it is to be different from usual: `promask:1d`, `igs:2d:ssim`."""
         name, *variants = text.split(":")
@@ -146,13 +163,17 @@ class Method:
             known = ", ".join((*BASELINES, PROMASK))
             raise InputError(f"Unknown method {name!r}: choose from {known}, or give a mask as NAME=FILE.")
         kind = find_task(task)
-        usual = MOTION if task == RECONSTRUCTION and names_temporal(recon) else kind.default_loss
+        usual = kind.default_loss
+        if task == RECONSTRUCTION and (per or names_temporal(recon)):
+            usual = CONTRAST_LOSS if per else MOTION
         method = Method(name, default_pattern(name), usual if loss is None else loss, task, usual_loss=usual)
         for kinds in (FREE_AXES, kind.losses, RECONSTRUCTIONS):
             if sum(variant in kinds for variant in variants) > 1:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
         for variant in variants:
-            if variant in FREE_AXES:
+            if variant == EQUAL:
+                method = replace(method, equal=True)
+            elif variant in FREE_AXES:
                 method = replace(method, pattern=variant, pattern_named=True)
             elif variant in kind.losses and method.learns:
                 method = replace(method, loss=variant)
@@ -161,7 +182,7 @@ class Method:
             else:
                 learned = kind.losses if method.learns else ()
                 learned += tuple(RECONSTRUCTIONS) if method.learns_for_reconstructions else ()
-                possible = ", ".join((*method.patterns, *learned))
+                possible = ", ".join((*method.patterns, EQUAL, *learned))
                 raise InputError(f"Unknown variant {variant!r} of {name}: choose from {possible}.")
         method._check()
         return method
@@ -187,6 +208,7 @@ class Method:
             self.pattern: self.pattern != default_pattern(self.name),
             self.loss: self.learns and self.loss != (self.usual_loss or TASKS[self.task].default_loss),
             self.recon or "": self.recon is not None,
+            EQUAL: self.equal,
         }
         return ":".join([self.name, *(variant for variant, named in variants.items() if named)])
 
@@ -273,13 +295,13 @@ class Method:
         )
         return run.mask, run.record.reference
 
-    def on(self, dimensions: int, readout: bool, indexed: bool = False, pattern: str | None = None) -> "Method":
+    def on(self, dimensions: int, readout: bool, indexed: str = "", pattern: str | None = None) -> "Method":
         """The same for data with so many axes.
 
         Args:
             dimensions: How many there are.
             readout: Whether one of them is a readout.
-            indexed: Whether the first of them counts frames or contrasts.
+            indexed: What the first of them counts, `frame` or `contrast`; empty if it is a direction.
             pattern: The pattern of all methods that can have it, and name no other.
 
         Returns:
@@ -287,8 +309,12 @@ class Method:
         """
         if self.pattern_named:
             return self
-        chosen = pattern if pattern in self.patterns else None
-        return replace(self, pattern=chosen or usual_on(self.pattern, self.patterns, dimensions, readout, indexed))
+        possible = self.patterns
+        if indexed == CONTRAST:  # whose patterns are called after what is undersampled in each
+            possible = tuple(name for name in possible if name not in PER_FRAME) or possible
+        chosen = next((name for name in possible if pattern in (name, PER_FRAME.get(name))), None)
+        about = (dimensions, readout, bool(indexed))
+        return replace(self, pattern=chosen or usual_on(self.pattern, possible, *about))
 
     def pattern_on(self, data: SampleSet, axis: Sequence[int | str] | None, allow_readout: bool) -> Pattern:
         """Its pattern on a k-space; `axis` chooses the undersampled directions of patterns that have as many."""
@@ -355,7 +381,7 @@ class GivenMask:
     def accelerations(self, asked: Sequence[float], conditions: "Conditions") -> Sequence[float]:
         """The one of those that were asked for which is nearest to its own, with a warning if that is far."""
         data = conditions.learning
-        achieved = achieved_acceleration(fit_mask(self.label, self.values, data), data.geometry.extent)
+        achieved = conditions.acceleration(fit_mask(self.label, self.values, data))
         nearest = min(asked, key=lambda each: abs(math.log(each / achieved)))
         if abs(achieved / nearest - 1) > FAR:
             warnings.warn(
@@ -399,7 +425,11 @@ def check_name(name: str) -> None:
 
 
 def parse_methods(
-    texts: Iterable[str], loss: str | None, task: str = RECONSTRUCTION, recon: Reconstruction = ZERO_FILLED
+    texts: Iterable[str],
+    loss: str | None,
+    task: str = RECONSTRUCTION,
+    recon: Reconstruction = ZERO_FILLED,
+    per: str | None = None,
 ) -> list[ComparedMethod]:
     """The methods asked for, each once; `NAME=FILE` and `NAME=RUN` are masks, which are read."""
     kind = find_task(task)
@@ -410,7 +440,7 @@ def parse_methods(
         if "=" in text:
             methods.append(GivenMask.parse(text))
             continue
-        method = Method.parse(text, loss, task, recon.name)
+        method = Method.parse(text, loss, task, recon.name, per)
         if method.name in BASELINES:
             check_available(method.name)
         methods.append(method)
@@ -432,20 +462,21 @@ def usual_methods(
     task: str = RECONSTRUCTION,
     recon: Reconstruction = ZERO_FILLED,
     readout: bool = False,
-    indexed: bool = False,
+    indexed: str = "",
     pattern: str | None = None,
 ) -> list[ComparedMethod]:
     """What is compared without a choice: methods that fit k-space of so many axes, if they are installed."""
     usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else find_task(task).default_methods
-    if indexed and (pattern is None or pattern in PER_FRAME):
-        usual = DEFAULT_OF_FRAMES
+    if indexed and (pattern is None or pattern in PER_FRAME or indexed == CONTRAST):
+        usual = DEFAULT_OF_CONTRASTS if indexed == CONTRAST else DEFAULT_OF_FRAMES
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
     chosen: list[ComparedMethod] = []
     for text in usual:
-        method = Method.parse(text, loss, task, recon.name).on(dimensions, readout, indexed, pattern)
+        per = CONTRAST if indexed == CONTRAST else None
+        method = Method.parse(text, loss, task, recon.name, per).on(dimensions, readout, indexed, pattern)
         baseline = BASELINES.get(method.name)
-        if method.free > dimensions - readout - indexed:
+        if method.free > dimensions - readout - bool(indexed):
             continue
         if baseline is not None and (missing := baseline.missing):
             extra = f"which needs {missing.name}: {missing.installation}"

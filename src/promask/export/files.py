@@ -220,4 +220,5 @@ def parse_pattern(record: Mapping[str, Any]) -> Pattern:
         Limits.from_json(record.get("limits", {})),
         str(record.get("indexed", "")),
         index(record.get("period", 0)),
+        tuple(map(str, record.get("contrasts", ()))),
     )

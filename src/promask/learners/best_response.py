@@ -89,7 +89,8 @@ class GainEvidence:
         gain = self.gains.estimate(self._scheduled(NOVELTIES) if self.step > 1 else 1.0)
         gain = torch.where(self.problem.always, gain.max(), gain)
         gain = torch.where(self.problem.never, gain.min(), gain)
-        marginal = nth_largest(gain, self.problem.budget)
+        per_cost = gain / self.problem.costs
+        marginal = nth_largest(per_cost, self.problem.affordable(per_cost))
         temperature = self._scheduled(TEMPERATURES)
         unit = (marginal.abs() * temperature).clamp_min(torch.finfo(gain.dtype).tiny)
         return (0.5 + temperature * self.field + gain / unit).clamp(-LARGEST, LARGEST)

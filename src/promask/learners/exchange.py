@@ -128,7 +128,7 @@ class ExchangeEvidence:
     def __init__(self, problem: Problem, noise: torch.Generator, steps: int) -> None:
         self.problem, self.noise, self.steps = problem, noise, steps
         flat = problem.energy.flatten()
-        self.signal = smoothed(log_energy(problem.energy), ~problem.never).flatten()
+        self.signal = smoothed(log_energy(problem.energy / problem.costs), ~problem.never).flatten()
         """The order in which units come within reach: noise does not matter to a mean over many."""
         self.reach, self.best_reach, self.failures = torch.zeros(3, dtype=torch.int64)
         """Places among the reaches, now and of the best mask; and how many masks since then were no better."""
@@ -145,6 +145,8 @@ class ExchangeEvidence:
         self.members = torch.zeros_like(self.fixed)
         self.queue = torch.zeros(0, dtype=torch.int64, device=flat.device)
         self.step = 0
+        self.size = problem.affordable(self.signal.reshape(problem.energy.shape))
+        """About how many units the mask has."""
 
     def begin(self, theta: Units, step: int) -> float:
         """The share that is exchanged falls geometrically."""
@@ -153,7 +155,7 @@ class ExchangeEvidence:
             for start in (theta.flatten(), self.signal - self.signal.max()):
                 wanted = start.masked_fill(self.fixed, 2).masked_fill(always, 3).masked_fill(never, -torch.inf)
                 self.members = torch.zeros_like(self.members)
-                self.members[wanted.topk(self.problem.budget).indices] = True
+                self.members[wanted.topk(self.problem.affordable(wanted)).indices] = True
                 self._keep_limits(wanted)
                 self._judge()
             self.members = self.best if self.best.any() else self.members  # none, if no loss is a number
@@ -198,9 +200,7 @@ class ExchangeEvidence:
         candidates = self.within & ~self.members & ~self.fixed & (chance < ELIGIBLE)
         known = self.members & ~self.fixed & (self.counts > 0)
         # A share of a few lines need not be a whole number of them.
-        wanted = self._share * self.problem.budget + float(
-            torch.rand((), generator=generator, device=worth.device)
-        )
+        wanted = self._share * self.size + float(torch.rand((), generator=generator, device=worth.device))
         count = min(math.floor(wanted), int(candidates.sum()), int(known.sum()))
         coming = torch.where(candidates, worth, -torch.inf).topk(count)
         leaving = torch.where(known, worth, torch.inf).topk(count, largest=False)
@@ -238,7 +238,7 @@ class ExchangeEvidence:
 
     def _set_reach(self, reach: int) -> None:
         self.reach = torch.tensor(reach)
-        count = math.ceil(min(REACHES[reach] * self.problem.budget, int((~self.problem.never).sum())))
+        count = math.ceil(min(REACHES[reach] * self.size, int((~self.problem.never).sum())))
         signal = self.signal.masked_fill(self.problem.never.flatten(), -torch.inf)
         self.within = torch.zeros_like(self.within)
         self.within[signal.topk(count).indices] = True
@@ -267,7 +267,8 @@ class ExchangeEvidence:
 
     @property
     def _worth(self) -> Units:
-        return self.worths / self.counts.clamp_min(torch.finfo(self.counts.dtype).tiny)
+        worth = self.worths / self.counts.clamp_min(torch.finfo(self.counts.dtype).tiny)
+        return worth / self.problem.costs.flatten()
 
     @property
     def _share(self) -> float:
@@ -277,7 +278,7 @@ class ExchangeEvidence:
         """A few members, each in turn before any comes again."""
         generator = self.noise
         members = (self.members & ~self.fixed).nonzero().flatten()
-        count = min(len(members), max(1, round(MISSING * self.problem.budget)))
+        count = min(len(members), max(1, round(MISSING * self.size)))
         if len(self.queue) < count:
             order = torch.randperm(len(members), generator=generator, device=members.device)
             self.queue = members[order]

@@ -104,7 +104,7 @@ class GumbelEvidence:
     def _warn_of_scale(self, gradient: Units) -> None:
         """Say so if the gradient of the last affordable unit is so large that Adam cannot tell it from others, or
         so small that it will not move: the ends of the range in which images were seen to give good masks."""
-        marginal = float(nth_largest(-gradient, self.problem.budget))
+        marginal = float(nth_largest(-gradient, self.problem.affordable(-gradient)))
         reach = self.learning_rate * self.steps * abs(marginal) / EPSILON
         if abs(marginal) > EPSILON / 2 or reach < 0.5:
             warnings.warn(

@@ -101,7 +101,7 @@ class ShapeRace:
         like = problem.images.like
         by_energy = problem.start.by_energy
         base = problem.energy if by_energy else problem.start.draw(problem.random("start", member)).to(like)
-        family = shapes(log_energy(base), problem.pattern, problem.budget, problem.always, problem.never)
+        family = shapes(log_energy(base), problem.pattern, problem.affordable(base), problem.always, problem.never)
         candidates = family.candidates()
         return RaceState(
             theta=problem.initial(member),
@@ -161,7 +161,7 @@ def _mask(problem: Problem, family: "Shapes", weights: "Weights") -> Units:
 
 def _probabilities(problem: Problem, family: "Shapes", weights: "Weights") -> Units:
     score = family.score(weights)
-    distance = (score - nth_largest(score, problem.budget)) / WIDTH
+    distance = (score - nth_largest(score, problem.affordable(score))) / WIDTH
     return problem.project((0.5 + distance).clamp(-BEYOND, BEYOND), problem.budget)
 
 
@@ -178,12 +178,12 @@ def _finetune(problem: Problem, mask: Units, images: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Shapes:
-    """All masks of one budget that weights can describe, in FFT order."""
+    """All masks of one size that weights can describe, in FFT order."""
 
     base: Units
     maps: Float[Tensor, "maps *units"]
     names: tuple[str, ...]
-    budget: int
+    size: int
 
     def score(self, weights: Weights) -> Units:
         """The larger, the sooner a unit is acquired."""
@@ -193,7 +193,7 @@ class Shapes:
         """The units of the largest scores: zeros and ones."""
         score = self.score(weights)
         result = torch.zeros_like(score).flatten()
-        result[score.flatten().topk(self.budget).indices] = 1
+        result[score.flatten().topk(self.size).indices] = 1
         return result.reshape(score.shape)
 
     def weights(self, **values: float) -> Weights:
@@ -209,7 +209,7 @@ class Shapes:
         return grid + pulled
 
 
-def shapes(base: Units, pattern: Pattern, budget: int, always: UnitMask, never: UnitMask) -> Shapes:
+def shapes(base: Units, pattern: Pattern, size: int, always: UnitMask, never: UnitMask) -> Shapes:
     """Shapes around a base, the logarithm of energies or of probabilities."""
     axes = pattern.encoded
     offsets = _offsets(pattern).to(base.device, base.dtype)
@@ -233,7 +233,7 @@ def shapes(base: Units, pattern: Pattern, budget: int, always: UnitMask, never: 
         }
     decided = torch.where(always, BEYOND, 0.0) - torch.where(never, BEYOND, 0.0)
     stacked = torch.stack([values * free for values in maps.values()])
-    return Shapes(base + decided.to(base), stacked, tuple(maps), budget)
+    return Shapes(base + decided.to(base), stacked, tuple(maps), size)
 
 
 def log_energy(energy: Units) -> Units:

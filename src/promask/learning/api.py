@@ -18,7 +18,15 @@ from promask.data.file_set import OnFile
 from promask.errors import InputError
 from promask.learners import Learner, describe, make_learner
 from promask.learning.checkpoint import Checkpointer, Clock, Identity
-from promask.learning.config import MOTION, RECONSTRUCTION, Config, Settings, in_present_names, refuse_unknown
+from promask.learning.config import (
+    CONTRAST_LOSS,
+    MOTION,
+    RECONSTRUCTION,
+    Config,
+    Settings,
+    in_present_names,
+    refuse_unknown,
+)
 from promask.learning.ensemble import Ensemble, OnCluster, optimise_members
 from promask.learning.hooks import OnStep, ReportProgress, TrajectoryRecorder
 from promask.learning.loop import Hook
@@ -80,10 +88,10 @@ def learn(
         preset: `default`, or `paper` for section 4 of the paper.
         learner: `best-response`, `exchange`, `gumbel-adam` (the paper's), `shape-race`, `swap`, or an object of
             your own; by default the one that suits the loss and the reconstruction.
-        loss: `mse`, `l1`, `ssim`, `motion`, `complex-mse`, `complex-l1`, `segmentation`, a weighted sum such as
-            `0.5*segmentation + 0.5*mse`, or a function of magnitude images and targets, (batch, channel, *space)
-            both, that returns their mean loss. By default `mse`, `segmentation` with a network, or `motion` where
-            frames are reconstructed together.
+        loss: `mse`, `l1`, `ssim`, `psnr`, `motion`, `complex-mse`, `complex-l1`, `segmentation`, a weighted sum
+            such as `0.5*segmentation + 0.5*mse`, or a function of magnitude images and targets, (batch, channel,
+            *space) both, that returns their mean loss. By default `mse`; `segmentation` with a network; `motion`
+            where frames are reconstructed together; `psnr` where contrasts have patterns of their own.
         network: The network that segments: a file, a module with classes, or `promask.losses.Segmentation`.
         task: `reconstruction`, `segmentation`, or an object of `promask.losses` instead of `loss` and `network`.
         recon: `zero-filled`, `rss`, `sense`, `cg-sense`, `cs`, `cs-tv`, `partial-fourier`; for series of frames
@@ -97,7 +105,7 @@ def learn(
         group: The processes that learn together, from `promask.problem.parallel.joined`.
         scheduler: The address of a Dask cluster that learns the members.
         **settings: The other fields of `Config`: `steps`, `batch_size`, `samples`, `members`, `pattern`, `axis`,
-            `centre`, `shutter`, `acs_shape`, `partial_fourier`, `largest_gap`, `equal_per`,
+            `centre`, `shutter`, `acs_shape`, `partial_fourier`, `largest_gap`, `equal_per`, `period`, `cost`,
             `annealing`, `patience`, `seed`, `device`, `part`, `finetune`, `iterations`, ...; and how
             files are read: `volumes`, `size`, `slices`, `select`, `coils`, `noise`, `maps`, ...
 
@@ -199,8 +207,8 @@ def _setup(
     if acceleration is not None:
         settings["acceleration"] = acceleration
     made = make_reconstruction(recon)  # or refuse it
-    if loss is None and network is None and task in (None, RECONSTRUCTION) and is_temporal(made):
-        loss = MOTION
+    if loss is None and network is None and task in (None, RECONSTRUCTION):
+        loss = MOTION if is_temporal(made) else CONTRAST_LOSS if settings.get("per") else None
     objective = _loss(loss, network, task, own_device(settings.get("device", "cpu")))
     if isinstance(task, str):
         settings["task"] = task

@@ -12,7 +12,7 @@ from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, check_keywords, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
 from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled, names_temporal
-from promask.sampling.limits import ACS_SHAPES, SHUTTERS, LimitSettings, by_direction
+from promask.sampling.limits import ACS_SHAPES, BY_DIRECTION, SHUTTERS, LimitSettings, by_direction
 from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
 
@@ -35,10 +35,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 LIMITS = tuple(field.name for field in dataclasses.fields(LimitSettings))
 """The settings that limit a pattern."""
-BY_DIRECTION = ("partial_fourier", "largest_gap")
-"""Those of them that have a number for each direction."""
-MOTION = "motion"
-"""The loss where frames are reconstructed together, if none is chosen."""
+MOTION, CONTRAST_LOSS = "motion", "psnr"
+"""The losses where frames are reconstructed together, and where contrasts have patterns of their own, if none is
+chosen."""
 RECONSTRUCTION, SEGMENTATION = TASKS = ("reconstruction", "segmentation")
 
 
@@ -105,8 +104,9 @@ _CHECKS: Mapping[str, Check] = {
     "acs_shape": (str, ACS_SHAPES.__contains__, " or ".join(ACS_SHAPES)),
     "partial_fourier": (tuple, _anything, "a share for each direction, such as ky=6/8"),
     "largest_gap": (tuple, _anything, "a number for each direction, such as ky=4"),
-    "equal_per": ((int, str, type(None)), _anything, "a direction, such as kz, or frame"),
+    "equal_per": ((int, str, type(None)), _anything, "a direction, such as kz, or frame or contrast"),
     "period": _COUNT_OR_NONE,
+    "cost": (tuple, _anything, "a number for each contrast, such as FLAIR=2.5"),
     "seed": (int, lambda value: 0 <= value < 2**63, "a whole number from 0 to 2^63 - 1"),
     "part": ((str, type(None)), _anything, "train, test or all"),
     "device": (str, _anything, "a device that PyTorch knows, such as cpu or cuda"),
@@ -181,9 +181,12 @@ class Config(Reading):
     """The largest distance of neighbouring samples along a direction, such as {"ky": 4}."""
     equal_per: int | str | None = None
     """The direction for every place of which the same number of samples is acquired, such as `kz`; of series
-    `frame`, `frame=5` for every five frames together, or `none`; None: every frame that has its own pattern."""
+    `frame`, `frame=5` for every five frames together, `contrast`, or `none`; None: every frame that has its own
+    pattern."""
     period: int = 0
     """After so many frames the pattern begins anew; 0: it does not repeat."""
+    cost: tuple[tuple[int | str, float], ...] = ()
+    """What a line of a contrast costs, such as {"FLAIR": 2.5} seconds; contrasts that are not named cost 1."""
     seed: int = 0
     """Of all random numbers."""
     part: str | None = None
@@ -242,8 +245,8 @@ class Config(Reading):
         temporal = names_temporal(str(settings.get("recon", "")))
         if iterative is None:
             iterative = make is None or make().iterative
-        if temporal and not for_network:
-            usual["loss"] = MOTION
+        if (temporal or settings.get("per")) and not for_network:
+            usual["loss"] = MOTION if temporal else CONTRAST_LOSS
         settings = in_present_names(settings)
         usual.setdefault("learner", usual_learner(for_network, iterative, temporal))
         learner = settings.get("learner", usual["learner"])
@@ -321,6 +324,7 @@ class Settings(ReadingSettings, total=False):
     largest_gap: Mapping[int | str, int] | tuple[tuple[int | str, int], ...]
     equal_per: int | str | None
     period: int
+    cost: Mapping[int | str, float] | tuple[tuple[int | str, float], ...]
     seed: int
     part: str | None
     device: str

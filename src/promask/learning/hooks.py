@@ -72,7 +72,8 @@ class EarlyStopping:
             state.watched = None
             return
         chosen = torch.zeros(theta.numel(), dtype=torch.bool, device=theta.device)
-        chosen[theta.flatten().topk(self.budget).indices] = True
+        size = min(self.budget, round(float(theta.sum())) or 1)  # fewer, where units cost more than 1
+        chosen[theta.flatten().topk(size).indices] = True
         last, state.watched = state.watched, chosen
         if last is not None and int((chosen & ~last).sum()) <= UNCHANGED * self.budget:
             state.history.stopped = state.step

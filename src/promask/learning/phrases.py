@@ -1,6 +1,8 @@
 """What samples, and what is acquired of them, are called: words that a run, its report and its figures share."""
 
+from promask.sampling.costs import whole_costs
 from promask.sampling.pattern import Pattern
+from promask.types import UnitMask
 
 
 def unit_noun(pattern: Pattern) -> str:
@@ -48,6 +50,28 @@ def units_acquired(pattern: Pattern, budget: int) -> str:
     own, every = pattern.unit_shape[0], pattern.shape[0]
     frames = f"{own} {pattern.indexed}s"
     repeated = f", which are repeated to {every}" if own < every else ""
+    if pattern.limits.cost:
+        second = pattern.limits.cost[0] / whole_costs(pattern.limits.cost)[0]
+        return f"{budget * second:.4g} of {pattern.units * second:.4g} s for the {noun} of {frames}"
     if pattern.limits.equal_per == 0 and pattern.limits.equal_group == 1 and budget % own == 0:
         return f"{budget // own} of {pattern.units // own} {noun} in each of {frames}{repeated}"
     return f"{budget} of {pattern.units} {noun} in {frames}{repeated}"
+
+
+def split_of_contrasts(pattern: Pattern, units: UnitMask) -> str:
+    """How many units of each contrast are acquired, to a user.
+
+    >>> lines = Pattern((2, 6), (0, 1), indexed="contrast", contrasts=("T1", "FLAIR"))
+    >>> split_of_contrasts(lines, lines.largest(lines.half().cumsum(0), 5))
+    'T1 2, FLAIR 3 of 6 lines each'
+
+    Args:
+        pattern: That of a mask whose contrasts have units of their own.
+        units: Those that are acquired, (*units).
+
+    Returns:
+        The number of each.
+    """
+    names = pattern.contrasts or [f"contrast {number}" for number in range(len(units))]
+    numbers = ", ".join(f"{name} {int(own.sum())}" for name, own in zip(names, units, strict=True))
+    return f"{numbers} of {units[0].numel()} {unit_noun(pattern)} each"

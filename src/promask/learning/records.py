@@ -8,8 +8,8 @@ from promask.data.description import DataDescription
 from promask.types import SampleSet
 
 METRICS = ("psnr", "ssim", "nmse", "dice", "iou")
-SERIES_METRICS = ("psnr_moving", "nmse_differences")
-"""Further ones of series of frames."""
+SERIES_METRICS = ("psnr_moving", "nmse_differences", "psnr_worst", "t2_error")
+"""Further ones of series of frames or contrasts."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,12 @@ class Quality:
     """Of series: that of frame-to-frame differences."""
     psnr_over_time: Sequence[float | None] | None = None
     """Of series: that of every frame."""
+    psnr_worst: float | None = None
+    """Of series of contrasts: that of the worst one."""
+    psnr_of_contrasts: Sequence[float | None] | None = None
+    """Of series of contrasts: that of each."""
+    t2_error: float | None = None
+    """Of series of echoes: the error of T2 in ms."""
     frozen: Mapping[str, float | None] | None = None
     """Of series: the metrics of the fully sampled temporal mean, which shows no motion."""
     dice: float | None = None
@@ -120,6 +126,8 @@ class Quality:
     nmse_spread: float | None = None
     psnr_moving_spread: float | None = None
     nmse_differences_spread: float | None = None
+    psnr_worst_spread: float | None = None
+    t2_error_spread: float | None = None
     dice_spread: float | None = None
     iou_spread: float | None = None
 

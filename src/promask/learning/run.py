@@ -19,11 +19,12 @@ from promask.export.files import RUN_FORMAT, parse_pattern, read_any_record, rea
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import Trajectory
-from promask.learning.phrases import sample_noun, units_acquired
+from promask.learning.phrases import sample_noun, split_of_contrasts, units_acquired
 from promask.learning.records import RunHistory, RunRecord
 from promask.recon import RECONSTRUCTIONS, KtSense, make_reconstruction, with_settings
 from promask.recon.base import Reconstruction
 from promask.sampling.distribution import MaskDistribution
+from promask.sampling.limits import CONTRAST
 from promask.sampling.pattern import Pattern
 from promask.segmentation.network import SegmentationNetwork, is_network
 from promask.types import Mask, Masks, Units
@@ -83,6 +84,8 @@ class Run:
         size = " x ".join(map(str, pattern.shape[bool(pattern.indexed) :]))
         acquired = units_acquired(pattern, self.distribution.budget)
         text = f"Run: {self.stated_acceleration}, {acquired} of {size}"
+        if pattern.varies and pattern.indexed == CONTRAST:
+            text += f" ({split_of_contrasts(pattern, pattern.restrict(self.mask))})"
         if data.source:
             text += f", learned from {count(data.images, noun)} of {data.source} ({data.part})"
         text += f" for {self.config.loss} with {self.config.recon} by {self.config.learner}"
@@ -107,15 +110,20 @@ class Run:
 
     @property
     def acceleration(self) -> float:
-        """The acceleration achieved: all units, padding left out, over those acquired."""
-        pattern = self.distribution.pattern
-        return pattern.units / self.distribution.budget
+        """The acceleration achieved: all units, padding left out, over those acquired; of scan time with costs."""
+        return self.distribution.pattern.units / self._spent
 
     @property
     def acceleration_within(self) -> float | None:
         """The same within the shutter and what partial Fourier acquires; None without either."""
         pattern = self.distribution.pattern
-        return pattern.acquirable / self.distribution.budget if pattern.limits.leave_out else None
+        return pattern.acquirable / self._spent if pattern.limits.leave_out else None
+
+    @property
+    def _spent(self) -> int:
+        """What the mask costs: the budget, or a little less where units have different costs."""
+        pattern, budget = self.distribution.pattern, self.distribution.budget
+        return pattern.spent(pattern.restrict(self.mask)) if pattern.limits.cost else budget
 
     @property
     def stated_acceleration(self) -> str:

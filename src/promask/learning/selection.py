@@ -104,7 +104,10 @@ def select(
 def reference_masks(samples: SpectraSet, pattern: Pattern, budget: int, centre: int) -> dict[str, UnitMask]:
     """The units of most energy, and the innermost ones; each has the calibration region of width `centre`."""
     energy = centred(samples.mean_energy(pattern), pattern.encoded).cpu()
-    values: Mapping[str, Units | UnitMask] = {"energy": energy, "centre": pattern.innermost(budget)}
+    values: Mapping[str, Units | UnitMask] = {
+        "energy": energy / pattern.costs,
+        "centre": pattern.innermost(budget),
+    }
     return {name: best_units(each, pattern, budget, centre) for name, each in values.items()}
 
 

@@ -26,6 +26,17 @@ def ssim(images: Images, targets: Images) -> Scalar:
     return 1 - structural_similarity(*to_target_range(images, targets)).mean()
 
 
+def psnr(images: Images, targets: Images) -> Scalar:
+    """Minus the PSNR in dB: the mean over images and channels, each relative to the largest value of its own.
+
+    Images of little error count as much as others: a share of the error that is saved has the same worth in all.
+    """
+    axes = list(range(2, targets.ndim))
+    errors = (images - targets).square().mean(axes)
+    peaks = targets.amax(axes).clamp_min(torch.finfo(targets.dtype).tiny)
+    return 10 * (errors / peaks.square()).clamp_min(LEAST_ERROR).log10().mean()
+
+
 def complex_mse(images: AnyImages, targets: AnyImages) -> Scalar:
     """Mean squared distance of complex numbers."""
     difference = images - targets
@@ -37,6 +48,8 @@ def complex_l1(images: AnyImages, targets: AnyImages) -> Scalar:
     return magnitude(images - targets).mean()
 
 
+LEAST_ERROR = 1e-12
+"""No relative squared error counts as smaller: 120 dB."""
 MOVING = 0.08
 """The temporal standard deviation from which pixels count as moving, relative to the largest magnitude."""
 EMPHASIS = 10.0
@@ -59,7 +72,7 @@ def motion(images: Images, targets: Images) -> Scalar:
     return ((1 + EMPHASIS * moving) * (images - targets).square()).mean()
 
 
-LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim}
+LOSSES: Mapping[str, LossFunction] = {"mse": mse, "l1": l1, "ssim": ssim, "psnr": psnr}
 """Of magnitude images."""
 SERIES_LOSSES: Mapping[str, LossFunction] = {"motion": motion}
 """Of magnitude images of series of frames."""
@@ -76,8 +89,9 @@ class ImageLoss:
     ('l1', 'HuberLoss')
 
     Args:
-        loss: `mse`, `l1` or `ssim` of magnitudes, `complex-mse` or `complex-l1`; or any differentiable function of
-            images and targets, (batch, channel, *space) both, which returns a scalar, a mean over the images.
+        loss: `mse`, `l1`, `ssim` or `psnr` of magnitudes, `complex-mse` or `complex-l1`; or any differentiable
+            function of images and targets, (batch, channel, *space) both, which returns a scalar, a mean over the
+            images.
         phase: Whether a function of your own takes complex images instead of magnitudes.
     """
 

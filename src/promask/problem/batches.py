@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import torch
 
+from promask.data.axes import CONTRAST
 from promask.data.hybrid import HybridSet
 from promask.data.preprocess import Collated, collate, move, stack_arrays
 from promask.data.sensitivities import calibrate
@@ -264,9 +265,11 @@ class SpectraSet:
         images, clean, maps, cut = move(found, self.device)
         geometry = self.data.geometry
         if geometry.indexes:  # series count alike, whatever their scale is
-            scales = torch.linalg.vector_norm(clean, dim=1).flatten(1).amax(1) if cut is None else cut.scales
+            each = 2 if geometry.indexed == CONTRAST else 1  # and so do contrasts
+            magnitudes = torch.linalg.vector_norm(clean, dim=1)
+            scales = magnitudes.flatten(each).amax(each) if cut is None else cut.scales
             cut = None if cut is None else replace(cut, scales=torch.ones_like(scales))
-            scales = scales.reshape(-1, *[1] * (images.ndim - 1))
+            scales = scales.reshape(len(images), 1, -1, *[1] * (images.ndim - 3))
             images, clean = images / scales, clean / scales
         reference = geometry.crop(self.recon.reference(clean, maps))
         return Batch(

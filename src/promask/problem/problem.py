@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Integer
+from torch import Tensor
 
 from promask.data.atomic import read_array
 from promask.errors import InputError
@@ -16,7 +18,9 @@ from promask.problem.batches import SpectraSet
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import Group
 from promask.recon.base import Reconstruction, reconstruct_batch
+from promask.sampling.costs import affordable
 from promask.sampling.distribution import initial_probabilities
+from promask.sampling.limits import FRAME
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import constrain
 from promask.sampling.straight_through import generator
@@ -50,7 +54,7 @@ class Problem:
     images: SpectraSet
     pattern: Pattern
     budget: int
-    """How many units may be acquired."""
+    """How many units may be acquired, or what they may cost together."""
     loss: Loss
     start: Start
     centre: int = 0
@@ -86,6 +90,22 @@ class Problem:
         """The units that are never acquired: padding, and what the limits of the pattern leave out."""
         return self._in_fft_order(self.pattern.never())
 
+    @cached_property
+    def costs(self) -> Integer[Tensor, "*units"]:
+        """What each unit costs: 1, unless contrasts have costs of their own."""
+        return self._in_fft_order(self.pattern.costs)
+
+    def affordable(self, values: Units) -> int:
+        """How many units of the largest values the budget pays for.
+
+        Args:
+            values: (*units), in FFT order.
+
+        Returns:
+            The budget, unless contrasts have costs of their own; at least 1.
+        """
+        return max(1, affordable(values, self.costs, self.budget)) if self.pattern.limits.cost else self.budget
+
     def project(self, theta: Units, budget: float) -> Units:
         """Find the nearest probabilities that keep a budget and the limits of the pattern.
 
@@ -115,7 +135,7 @@ class Problem:
         if not self.pattern.limits.couple:
             return units
         wished, always, by = (centred(each, self.pattern.encoded).cpu() for each in (units, kept, worth))
-        return self._in_fft_order(self.pattern.nearest(wished, always, by))
+        return self._in_fft_order(self.pattern.nearest(wished, always, by, self.budget))
 
     def initial(self, member: int) -> Units:
         """The probabilities that a member starts from."""
@@ -156,14 +176,14 @@ def slicing_axis(pattern: Pattern, recon: Reconstruction, loss: Loss) -> int | N
         pattern: The pattern on all axes of k-space.
         recon: The reconstruction; one that says `slicewise` can do with slices of volumes.
         loss: What images are judged by; a network that segments volumes needs them whole, and a loss that is no
-            mean over pixels needs whole frames.
+            mean over pixels needs whole frames. Contrasts, whose scales differ, are never taken apart.
 
     Returns:
         An axis of space that is not undersampled; None where samples stay as they are.
     """
     if not getattr(recon, "slicewise", False) or loss.needs_labels:
         return None
-    if pattern.indexed and not getattr(loss, "pointwise", False):
+    if pattern.indexed and not (pattern.indexed == FRAME and getattr(loss, "pointwise", False)):
         return None
     return pattern.slicing_axis
 
@@ -184,7 +204,7 @@ def starting_probabilities(init: Any, samples: SpectraSet, pattern: Pattern) -> 
         dtype = samples.like.dtype
         return Start(lambda generator: torch.rand(pattern.unit_shape, generator=generator, dtype=dtype))
     by_energy = isinstance(init, str) and init == "energy"
-    energy = samples.mean_energy(pattern) if by_energy else None
+    energy = samples.mean_energy(pattern) / pattern.costs.to(samples.device) if by_energy else None
     probabilities = initial_probabilities(_from_file(init), pattern) if energy is None else by_rank(energy)
     return Start(lambda generator: probabilities, by_energy, given=not by_energy)
 

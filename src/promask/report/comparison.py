@@ -131,6 +131,7 @@ def compare(
     largest_gap: Mapping[int | str, int] | Sequence[str] | None = None,
     equal_per: int | str | None = None,
     period: int = 0,
+    cost: Mapping[int | str, float] | Sequence[str] = (),
     pattern: str | None = None,
     axis: Sequence[int | str] | None = None,
     allow_readout: bool = False,
@@ -172,6 +173,7 @@ def compare(
         equal_per: The direction for every place of which the same number of samples is acquired, such as `kz`; of
             series `frame`, `frame=5` for every five frames together, or `none`. None: every frame.
         period: After so many frames of a series, patterns that vary begin anew; 0: they do not repeat.
+        cost: What a line of a contrast costs, where contrasts have patterns of their own: such as {"FLAIR": 2.5}.
         pattern: The pattern of all methods that can have it, and name no other: `1d`, `2d`, `3d`, `kt` or `kt-2d`.
             None: that of the method.
         axis: The undersampled directions of methods that have as many, as numbers or names such as `ky`.
@@ -199,7 +201,7 @@ def compare(
     find_convention(convention)
     _check_task(task, network)
     by = make_reconstruction(recon, iterations, regularisation)
-    chosen = parse_methods(methods or (), loss, task, by)
+    chosen = parse_methods(methods or (), loss, task, by, reading.get("per"))
     _check_pattern(pattern, chosen)
     settings: dict[str, Any] = {"volumes": _of_volumes(chosen, pattern, data, reading), **reading}
     free = None if axis is None else tuple(axis)
@@ -210,13 +212,14 @@ def compare(
         largest_gap=largest_gap or {},
         equal_per=equal_per,
         period=period,
+        cost=cost,
     )
     by_settings = (free, centre, convention, network, by, device, allow_readout, limits)
     open_conditions = OpenConditions(data, Reading(**settings), *by_settings)
     conditions = open_conditions(on_file)
     whole = conditions.learning
     open_conditions = replace(open_conditions, recon=conditions.recon)  # others need not fit it again
-    dimensions, indexed = len(whole.shape) - 1, bool(whole.geometry.indexed)
+    dimensions, indexed = len(whole.shape) - 1, whole.geometry.indexed
     about = (whole.geometry.readout is not None and not allow_readout, indexed, pattern)
     chosen = [
         method.on(whole) if isinstance(method, GivenMask) else method.on(dimensions, *about) for method in chosen

@@ -31,6 +31,7 @@ from promask.learning.records import METRICS, SERIES_METRICS, Measured, Quality,
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
+from promask.sampling.limits import FRAME
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
@@ -43,6 +44,8 @@ FOR_COILS = ("regular", "caipi", "variable-density", "poisson", "poisson-tuned")
 """Further ones where the reconstruction is iterative or there are coils, which they are meant for."""
 OF_FRAMES = ("kt-lattice", "kt-golden", "variable-density", "static-variable-density", "static-energy")
 """Those where frames have patterns of their own."""
+OF_CONTRASTS = ("static-variable-density", "static-energy", "equal-energy", "energy")
+"""Those where contrasts have patterns of their own: the first three acquire the same number of each."""
 LEARNED = "promask"
 DRAWS = 5
 """Masks of each random baseline; one where images take long: iterative reconstructions, networks, many units."""
@@ -206,7 +209,7 @@ def measure_run(
 
 def _references(data: SampleSet, recon: Reconstruction, pattern: Pattern) -> tuple[str, ...]:
     if pattern.varies:
-        return OF_FRAMES
+        return OF_FRAMES if pattern.indexed == FRAME else OF_CONTRASTS
     return REFERENCES + (FOR_COILS if recon.iterative or data.geometry.channels == "coil" else ())
 
 
@@ -219,7 +222,7 @@ def _reference_masks(
     conditions = Conditions(learning, learning, recon=recon, centre=centre, beside=pattern, device=device)
     masks: dict[str, list[Mask]] = {}
     for name in _references(learning, recon, pattern):
-        method = Method.parse(name, recon=recon.name)
+        method = Method.parse(name, recon=recon.name, per=run.config.per)
         cells = [Cell(method, run.config.acceleration, seed) for seed in range(draws if method.draws else 1)]
         try:
             if matching_pattern(name, pattern) is None or BASELINES[name].missing:
@@ -233,7 +236,7 @@ def _reference_masks(
 def _summary(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     first = evaluations[0].summary()
     about = {name: first[name] for name in ("acceleration", "images", "part")}
-    about |= {name: first[name] for name in ("psnr_over_time", "frozen") if name in first}
+    about |= {name: first[name] for name in ("psnr_over_time", "psnr_of_contrasts", "frozen") if name in first}
     known = [name for name in (*METRICS, *SERIES_METRICS) if name in first]
     return about | mean_and_spread(evaluations, known)
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from promask.data.atomic import save_text
-from promask.evaluation.conventions import METRICS, SERIES_METRICS, Metric
+from promask.evaluation.conventions import ECHO_METRICS, SERIES_METRICS, Metric, metrics_of
 from promask.evaluation.methods import FROZEN
 from promask.evaluation.noise import NoiseMap
 from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
@@ -127,7 +127,12 @@ MOST_ROWS = 5000
 """Images in the table; of more, so many evenly spread."""
 MOST_POINTS = 2000
 """Steps in the learning curve, likewise."""
-COLUMNS: dict[str, Metric] = {**SERIES_METRICS, "dice": Metric("Dice", ".4f", 1), "iou": Metric("IoU", ".4f", 1)}
+COLUMNS: dict[str, Metric] = {
+    **SERIES_METRICS,
+    **ECHO_METRICS,
+    "dice": Metric("Dice", ".4f", 1),
+    "iou": Metric("IoU", ".4f", 1),
+}
 
 
 def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, Any]:
@@ -271,7 +276,7 @@ def _compared(measurements: RunMeasurements) -> dict[str, Any]:
 
 def _slices(measurements: RunMeasurements) -> dict[str, Any]:
     evaluation = measurements.evaluation
-    metrics = METRICS if evaluation.temporal is None else SERIES_METRICS
+    metrics = metrics_of(evaluation.indexed, bool(evaluation.contrasts and evaluation.contrasts.t2_error))
     values: dict[str, Sequence[float]] = {name: evaluation.values(name) for name in metrics}
     if evaluation.segmented is not None:
         values["dice"] = evaluation.segmented.with_mask.dice.nanmean(1).tolist()

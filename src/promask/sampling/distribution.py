@@ -132,7 +132,8 @@ class MaskDistribution:
     def sample_exact(self, count: int, seed: int) -> Masks:
         """Draw random masks, given that each acquires exactly `budget` units, and equal numbers where asked for.
 
-        With a largest gap, a mask that was drawn is brought to the nearest one that keeps it.
+        With a largest gap, a mask that was drawn is brought to the nearest one that keeps it. Where contrasts have
+        costs, each has as many units as in the most probable mask.
 
         Args:
             count: How many masks.
@@ -144,15 +145,19 @@ class MaskDistribution:
         generator = torch.Generator().manual_seed(seed)
         theta = self.probabilities.flatten().to(torch.float64)
         possible, group = ~self.pattern.never().flatten(), group_of(self.pattern).flatten()
-        groups = int(group.max()) + 1
-        parts = [_Part(theta, possible & (group == each), self.budget // groups) for each in range(groups)]
+        sizes = [self.budget // (int(group.max()) + 1)] * (int(group.max()) + 1)
+        if self.pattern.limits.cost:
+            units = self.pattern.restrict(self.mode())
+            group = torch.arange(len(units)).repeat_interleave(units[0].numel())
+            sizes = units.flatten(1).sum(1).tolist()
+        parts = [_Part(theta, possible & (group == each), size) for each, size in enumerate(sizes)]
         masks = []
         for _ in range(count):
             mask = torch.zeros(len(theta), dtype=torch.bool)
             for part in parts:
                 part.draw(mask, generator)
             drawn, certain = (each.reshape(self.pattern.unit_shape) for each in (mask, (theta >= 1) & mask))
-            masks.append(self.pattern.nearest(drawn, certain, self.probabilities))
+            masks.append(self.pattern.nearest(drawn, certain, self.probabilities, self.budget))
         return self.pattern.expand(torch.stack(masks))
 
     def mean(self) -> torch.Tensor:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from promask.errors import InputError
+from promask.sampling.costs import spend
 from promask.sampling.gaps import GapRows
 from promask.sampling.projection import constrain
 from promask.types import UnitMask, Units
@@ -74,6 +75,8 @@ def largest(pattern: "Pattern", values: Units, count: int) -> UnitMask:
     values = values.detach().cpu().double()
     always = values.isposinf() & ~pattern.never()
     check_numbers(pattern, always, count)
+    if pattern.limits.cost:
+        return _spend(pattern, values, always, count)
     if not pattern.limits.largest_gap:
         chosen = torch.zeros(values.numel(), dtype=torch.bool)
         nearest_first, last = _groups_in_order(pattern)
@@ -96,12 +99,31 @@ def largest(pattern: "Pattern", values: Units, count: int) -> UnitMask:
     return _from_rows(rows.largest(_rows(worth, pattern.limits.largest_gap[0][0]), counts), pattern)
 
 
+def _spend(pattern: "Pattern", values: Units, always: UnitMask, budget: int) -> UnitMask:
+    """Spend a budget on units of different costs: those that must be chosen, then those of the largest values.
+
+    Values are an order of preference: of several choices that spend as much, the one of the largest sum of values
+    times costs is taken.
+    """
+    order = pattern.by_value(values)
+    order = order[~always.flatten()[order]]
+    finite = values[values.isfinite()]
+    low = float(finite.min()) - float(finite.max() - finite.min()) * len(order) if len(finite) else 0.0
+    costs = pattern.costs.flatten()[order]
+    worth = values.nan_to_num(neginf=low).flatten()[order] * costs
+    chosen = always.flatten().clone()
+    chosen[order[spend(worth, costs, budget - pattern.spent(always))]] = True
+    return chosen.reshape(pattern.unit_shape)
+
+
 def project(pattern: "Pattern", theta: Units, budget: float, always: UnitMask) -> Units:
     """The nearest feasible probabilities: see `Pattern.project`."""
     never = pattern.never()
     theta, always = theta.detach().cpu(), always.cpu()
     group = group_of(pattern)
     budgets = budget / (int(group.max()) + 1)
+    if pattern.limits.cost:
+        return constrain(theta, budget, always, never, pattern.costs)
     if pattern.limits.equal_per is None:
         result = constrain(theta, budget, always, never)
     else:
@@ -122,17 +144,17 @@ def project(pattern: "Pattern", theta: Units, budget: float, always: UnitMask) -
     return result
 
 
-def nearest(pattern: "Pattern", units: UnitMask, always: UnitMask, worth: Units) -> UnitMask:
+def nearest(pattern: "Pattern", units: UnitMask, always: UnitMask, worth: Units, budget: int) -> UnitMask:
     """The feasible mask with as many of the given units as possible, and otherwise those of most worth."""
     ranks = worth.detach().cpu().flatten().argsort().argsort().reshape(units.shape)
     values = units.cpu().double() + 1e-3 * ranks.double() / ranks.numel()
-    return pattern.largest(values.masked_fill(always.cpu(), torch.inf), int(units.sum()))
+    return pattern.largest(values.masked_fill(always.cpu(), torch.inf), budget)
 
 
 def check_numbers(pattern: "Pattern", always: UnitMask, count: int) -> None:
     """Refuse a number of units that cannot be acquired together with the limits, and what is always acquired."""
     limits, possible = pattern.limits, ~pattern.never()
-    total = int(possible.sum())
+    total = pattern.spent(possible)
     if count > total:
         names = [name for name in ("shutter", "partial_fourier") if getattr(limits, name)]
         within = " and ".join(f"`{name}`" for name in names) or "the covered part"

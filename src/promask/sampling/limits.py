@@ -8,7 +8,8 @@
   a sample. So two neighbours are at most n apart, and at most n - 1 places are left out at either end of a row.
   Places that are never acquired do not count: a row with fewer than n others need not hold a sample.
 - The same number of samples for every kz that has places to acquire, as segmented scans need it; or for every
-  frame, or for every few frames that follow each other, of a series.
+  frame, or for every few frames that follow each other, of a series; or for every contrast.
+- What a line of each contrast costs: the number of lines is then one of whole units of scan time.
 """
 
 import math
@@ -27,8 +28,19 @@ if TYPE_CHECKING:
     from promask.sampling.pattern import Pattern
 
 ELLIPSE, BLOCK = "ellipse", "block"
-FRAME, TOTAL = "frame", "none"
+FRAME, CONTRAST, TOTAL = "frame", "contrast", "none"
 SHUTTERS, ACS_SHAPES = (ELLIPSE,), (BLOCK, ELLIPSE)
+MOST_UNEQUAL = 100
+"""How many times as much as a line of another contrast a line may cost."""
+
+BY_DIRECTION = {
+    "partial_fourier": (Fraction, "ky=6/8"),
+    "largest_gap": (int, "ky=4"),
+    "cost": (Fraction, "FLAIR=2.5"),
+}
+"""Settings that are values by direction or contrast: what they are, and an example."""
+OWN = {FRAME: ": choose the pattern kt", CONTRAST: ": set `per` contrast"}
+"""How frames and contrasts get patterns of their own."""
 
 Extent = Sequence[tuple[int, int]]
 Share = float
@@ -49,6 +61,7 @@ class Limits:
         largest_gap: A direction, and the largest distance of neighbouring samples along it; empty for any.
         equal_per: The direction for every place of which there is the same number of samples; None for none.
         equal_group: How many neighbouring places, frames of a series, have that number together.
+        cost: What a unit of each contrast costs, such as seconds for a line; empty: all cost the same.
     """
 
     shutter: str | None = None
@@ -57,11 +70,12 @@ class Limits:
     largest_gap: tuple[tuple[int, int], ...] = ()
     equal_per: int | None = None
     equal_group: int = 1
+    cost: tuple[float, ...] = ()
 
     @property
     def couple(self) -> bool:
         """Whether what may be acquired depends on what else is: not only on the place and the number."""
-        return bool(self.largest_gap) or self.equal_per is not None
+        return bool(self.largest_gap or self.cost) or self.equal_per is not None
 
     @property
     def leave_out(self) -> bool:
@@ -112,6 +126,8 @@ class Limits:
                 raise InputError(
                     f"`partial_fourier` {share:g} leaves out the centre of k-space: choose a larger share."
                 )
+        if self.cost:
+            self._check_cost(shape[0] if indexed else 0)
         if any(gap < 1 for _, gap in self.largest_gap):
             raise InputError(
                 f"`largest_gap` must be a whole number of at least 1, but is {self.largest_gap[0][1]}."
@@ -122,6 +138,20 @@ class Limits:
             raise InputError(
                 "`largest_gap` and `equal_per` cannot be for the same direction: choose the other one for the gap."
             )
+
+    def _check_cost(self, contrasts: int) -> None:
+        if len(self.cost) != contrasts or any(not 0 < each < math.inf for each in self.cost):
+            raise InputError(
+                f"`cost` must be a positive number for each of {contrasts} contrasts, but is {list(self.cost)}."
+            )
+        if max(self.cost) > MOST_UNEQUAL * min(self.cost):
+            raise InputError(
+                f"`cost` must be of comparable size for all contrasts, but goes from {min(self.cost):g} to "
+                f"{max(self.cost):g}: at most {MOST_UNEQUAL} times as much."
+            )
+        if self.largest_gap or self.equal_per is not None:
+            other = "largest_gap" if self.largest_gap else "equal_per"
+            raise InputError(f"`cost` and `{other}` cannot hold together: leave out one of them.")
 
     @staticmethod
     def _begin(position: int, share: Share, extent: Extent) -> int:
@@ -186,6 +216,7 @@ class Limits:
             tuple((places[position], gap) for position, gap in self.largest_gap if position in places),
             places.get(self.equal_per) if several and self.equal_per is not None else None,
             self.equal_group if self.equal_per in places else 1,
+            self.cost if 0 in places else (),
         )
 
     @staticmethod
@@ -202,8 +233,9 @@ class Limits:
             name: tuple((int(position), kind(value)) for position, value in record.get(name, ()))
             for name, kind in (("partial_fourier", float), ("largest_gap", int))
         }
+        cost = {"cost": tuple(map(float, record.get("cost", ())))}
         return Limits(
-            **{field.name: record[field.name] for field in fields(Limits) if field.name in record} | pairs
+            **{field.name: record[field.name] for field in fields(Limits) if field.name in record} | pairs | cost
         )
 
 
@@ -229,9 +261,10 @@ class LimitSettings:
         partial_fourier: The share of directions that is acquired, such as {"ky": 0.75}.
         largest_gap: The largest distance of neighbouring samples along a direction, such as {"ky": 4}.
         equal_per: The direction for every place of which there is the same number of samples, such as `kz`; of
-            series `frame`, or `frame=5` for every five frames together; `none` for one total number. None: every
-            frame, where frames have patterns of their own.
+            series `frame`, or `frame=5` for every five frames together, or `contrast`; `none` for one total
+            number. None: every frame, where frames have patterns of their own.
         period: After so many frames the pattern begins anew; 0: it does not repeat.
+        cost: What a line of a contrast costs, such as {"FLAIR": 2.5} seconds; those that are not named cost 1.
     """
 
     shutter: str | None = None
@@ -240,13 +273,14 @@ class LimitSettings:
     largest_gap: Any = ()
     equal_per: Direction | None = None
     period: int = 0
+    cost: Any = ()
 
     def __post_init__(self) -> None:
-        for name in ("partial_fourier", "largest_gap"):
+        for name in BY_DIRECTION:
             object.__setattr__(self, name, by_direction(name, getattr(self, name)))
         if self.equal_per is not None:
             object.__setattr__(self, "equal_per", _plain_direction(self.equal_per))
-            _frames_together(self.equal_per)  # or refuse it
+            _counted_together(self.equal_per)  # or refuse it
         if self.shutter not in (None, *SHUTTERS):
             raise InputError(f"`shutter` must be {ELLIPSE}, but is {self.shutter!r}.")
         if self.acs_shape not in ACS_SHAPES:
@@ -287,6 +321,7 @@ class LimitSettings:
             "largest_gap": {free[position]: gap for position, gap in limits.largest_gap},
             "equal_per": equal,
             "period": pattern.period,
+            "cost": dict(enumerate(limits.cost)),
         }
 
     def on(self, pattern: "Pattern", strict: bool = True) -> "Pattern":
@@ -323,31 +358,57 @@ class LimitSettings:
         for name in ("partial_fourier", "largest_gap"):
             places = ((position(name, direction), value) for direction, value in getattr(self, name))
             found[name] = tuple((place, value) for place, value in places if place is not None)
-        together = _frames_together(self.equal_per)
-        if pattern.varies and (together or (self.equal_per is None and pattern.indexed == FRAME)):
+        counted, together = _counted_together(self.equal_per)
+        varies = pattern.varies and counted in ("", pattern.indexed)
+        if varies and (together or (self.equal_per is None and pattern.indexed == FRAME)):
             found |= {"equal_per": 0, "equal_group": together or 1}
         elif together and strict:
-            raise InputError("`equal_per` frame is for frames that have their own pattern: choose the pattern kt.")
+            raise InputError(f"`equal_per` {counted} is for {counted}s that have their own pattern{OWN[counted]}.")
         elif self.equal_per is not None and not together and self.equal_per != TOTAL:
             place = position("equal_per", self.equal_per)
             found["equal_per"] = None if single else place
-        if self.period and strict and not pattern.varies:
-            raise InputError("`period` is for frames that have their own pattern: choose the pattern kt.")
-        return replace(pattern, limits=Limits(**found), period=self.period if pattern.varies else 0)
+        in_time = pattern.varies and pattern.indexed == FRAME
+        if self.period and strict and not in_time:
+            raise InputError(f"`period` is for frames that have their own pattern{OWN[FRAME]}.")
+        if self.cost and found.get("equal_per") != 0:  # with equal numbers, costs make no difference
+            found["cost"] = self._costs(pattern, strict)
+        return replace(pattern, limits=Limits(**found), period=self.period if in_time else 0)
+
+    def _costs(self, pattern: "Pattern", strict: bool) -> tuple[float, ...]:
+        """What a unit of each contrast costs; none, if contrasts have no patterns of their own."""
+        if not (pattern.varies and pattern.indexed == CONTRAST):
+            if strict:
+                raise InputError(f"`cost` is for contrasts that have their own pattern{OWN[CONTRAST]}.")
+            return ()
+        costs, names = [1.0] * pattern.shape[0], [name.lower() for name in pattern.contrasts]
+        for contrast, cost in self.cost:
+            place = contrast if isinstance(contrast, int) else None
+            if place is None and contrast.lower() in names:
+                place = names.index(contrast.lower())
+            if place is None or not 0 <= place < len(costs):
+                known = ", ".join(pattern.contrasts) or "not named in the data"
+                raise InputError(
+                    f"There is no contrast {contrast!r} for `cost`: they are {known}, or have numbers, 0 to "
+                    f"{len(costs) - 1}."
+                )
+            costs[place] = cost
+        return tuple(costs)
 
 
-def _frames_together(equal_per: Direction | None) -> int:
-    """For how many frames together numbers are equal; 0 if it is not frames that they are equal for.
+def _counted_together(equal_per: Direction | None) -> tuple[str, int]:
+    """For how many frames (or contrasts) together numbers are equal; nothing if it is for a direction.
 
-    >>> _frames_together("frame"), _frames_together("frame=5"), _frames_together("kz")
-    (1, 5, 0)
+    >>> _counted_together("frame"), _counted_together("frame=5"), _counted_together("kz")
+    (('frame', 1), ('frame', 5), ('', 0))
     """
-    if not isinstance(equal_per, str) or not equal_per.startswith(FRAME):
-        return 0
-    found = re.fullmatch(rf"{FRAME}(?:=([1-9]\d{{0,8}}))?", equal_per)
+    if not isinstance(equal_per, str) or not equal_per.startswith((FRAME, CONTRAST)):
+        return "", 0
+    found = re.fullmatch(rf"({CONTRAST}|{FRAME}(?:=([1-9]\d{{0,8}}))?)", equal_per)
     if found is None:
-        raise InputError(f"`equal_per` must be such as frame, frame=5, kz or none, but is {equal_per!r}.")
-    return int(found[1] or 1)
+        raise InputError(
+            f"`equal_per` must be such as frame, frame=5, contrast, kz or none, but is {equal_per!r}."
+        )
+    return equal_per.partition("=")[0], int(found[2] or 1)
 
 
 def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:
@@ -357,7 +418,8 @@ def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:
     (('ky', 4), (0, 3))
 
     Args:
-        name: The setting: `partial_fourier`, whose values are shares such as 0.75 or 6/8, or `largest_gap`.
+        name: The setting: `partial_fourier`, whose values are shares such as 0.75 or 6/8, `largest_gap`, or
+            `cost`, whose values belong to contrasts.
         values: A mapping, pairs, or texts.
 
     Returns:
@@ -366,7 +428,7 @@ def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:
     Raises:
         InputError: If a value is no such number.
     """
-    kind, wanted = (int, "4") if name == "largest_gap" else (Fraction, "6/8")
+    kind, wanted = BY_DIRECTION[name]
     try:
         if not isinstance(values, Mapping):
             values = dict(each.split("=") if isinstance(each, str) else each for each in values)
@@ -380,9 +442,7 @@ def by_direction(name: str, values: Any) -> tuple[tuple[Direction, Any], ...]:
         ):
             raise ValueError
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise InputError(
-            f"`{name}` must be a number for each direction, such as ky={wanted}, but is {values!r}."
-        ) from error
+        raise InputError(f"`{name}` must be a number for each, such as {wanted}, but is {values!r}.") from error
     return result
 
 

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Integer, Shaped
 from torch import Tensor
 
 from promask.errors import InputError
 from promask.operators.fourier import real_product
 from promask.sampling import feasible
-from promask.sampling.limits import NO_LIMITS, Limits, axis_number
+from promask.sampling.costs import whole_costs
+from promask.sampling.limits import CONTRAST, NO_LIMITS, Limits, axis_number
 from promask.sampling.projection import constrain
 from promask.types import Geometry, Spectra, UnitDraws, UnitMask, Units
 
@@ -47,6 +48,7 @@ class Pattern:
         indexed: The role of the first axis if it is not encoded: `frame` or `contrast`; otherwise empty. If it is
             free, each frame has units of its own; otherwise all frames share theirs.
         period: After so many frames the pattern begins anew; 0: it does not repeat.
+        contrasts: The names of contrasts, such as ("T1", "FLAIR"); empty if they are not known, or not indexed.
     """
 
     shape: tuple[int, ...]
@@ -57,6 +59,7 @@ class Pattern:
     limits: Limits = NO_LIMITS
     indexed: str = ""
     period: int = 0
+    contrasts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
@@ -154,7 +157,8 @@ class Pattern:
             usual = len(encoded) if readout is not None else min(2 - first, len(shape))
             name = f"{usual if chosen is None else len(chosen)}d"
             name = next((each for each, inner in PER_FRAME.items() if first and inner == name), name)
-        within, per_frame = PER_FRAME.get(name, name), name in PER_FRAME
+        within = PER_FRAME.get(name, name)
+        per_frame = name in PER_FRAME or geometry.indexed == CONTRAST  # which would be channels otherwise
         if per_frame and not first:
             raise InputError(
                 f"The pattern {name} is for frames, but the data have none: name their axis with `axes`, such as "
@@ -184,6 +188,7 @@ class Pattern:
             directions=geometry.axes,
             readout=readout,
             indexed=geometry.indexed,
+            contrasts=geometry.contrasts if geometry.indexed == CONTRAST else (),
         )
 
     @property
@@ -261,12 +266,38 @@ class Pattern:
 
     @property
     def units(self) -> int:
-        """How many units there are to choose from, padding left out.
+        """How many units there are to choose from, padding left out; with costs, what they cost together.
 
         >>> Pattern(shape=(4, 6), free=(1,), extent=((0, 4), (1, 6))).units
         5
         """
-        return math.prod(stop - start for start, stop in self._unit_extent)
+        lengths = [stop - start for start, stop in self._unit_extent]
+        if self.limits.cost:
+            lengths[0] = sum(whole_costs(self.limits.cost))
+        return math.prod(lengths)
+
+    @property
+    def costs(self) -> Integer[Tensor, "*units"]:
+        """What each unit costs, in whole numbers: 1, unless contrasts have costs of their own."""
+        if not self.limits.cost:
+            return torch.ones(self.unit_shape, dtype=torch.int64)
+        whole = torch.tensor(whole_costs(self.limits.cost))
+        return whole.reshape(-1, *[1] * self.encoded).expand(self.unit_shape)
+
+    def spent(self, units: UnitMask) -> int:
+        """What units cost together: their number, unless contrasts have costs of their own.
+
+        >>> lines = Pattern((2, 6), (0, 1), indexed="contrast", limits=Limits(cost=(1, 2.5)))
+        >>> lines.spent(lines.centre(2)), lines.units
+        (14, 42)
+
+        Args:
+            units: Those that are acquired, (*unit_shape), centred.
+
+        Returns:
+            The cost; a mask may cost at most its budget.
+        """
+        return int(self.costs[units].sum()) if self.limits.cost else int(units.sum())
 
     @property
     def _unit_extent(self) -> tuple[tuple[int, int], ...]:
@@ -295,8 +326,8 @@ class Pattern:
 
     @property
     def acquirable(self) -> int:
-        """How many units may be acquired."""
-        return int((~self.never()).sum()) if self.limits.leave_out else self.units
+        """How many units may be acquired; with costs, what they cost together."""
+        return self.spent(~self.never()) if self.limits.leave_out else self.units
 
     def padding(self) -> Bool[Tensor, "*units"]:
         """The units that the scanner does not cover."""
@@ -423,7 +454,12 @@ class Pattern:
         if width < 0:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
         block = self.centre(width)
-        size = int(block.sum())
+        size = self.spent(block)
+        if size > budget and self.limits.cost:
+            raise InputError(
+                f"A `centre` of width {width} in each {self.indexed} takes more scan time than x"
+                f"{self.units / budget:.4g} leaves: choose a narrower centre or a lower acceleration."
+            )
         if size > budget and self.varies:
             raise InputError(
                 f"A `centre` of width {width} has {size // len(block)} samples or lines in each {self.indexed}, "
@@ -483,13 +519,14 @@ class Pattern:
         return result
 
     def largest(self, values: Shaped[Tensor, "*units"], count: int) -> Bool[Tensor, "*units"]:
-        """Choose so many units that keep the limits, with the largest sum of values.
+        """Choose so many units that keep the limits, with the largest sum of values; or so many as a budget pays.
 
         Ties go to the unit nearer to the centre of k-space, then to the one that comes first in memory.
 
         Args:
-            values: One for each unit, (*unit_shape); infinite for units that must be chosen.
-            count: How many units.
+            values: One for each unit, (*unit_shape); infinite for units that must be chosen. Where units have
+            costs, values are per cost: their sum is weighted with the costs.
+            count: How many units; with costs, what they may cost, which is spent as far as whole units allow.
 
         Returns:
             (*unit_shape).
@@ -516,26 +553,27 @@ class Pattern:
         nearest_first = nearest_first[~self.never().flatten()[nearest_first]]
         return nearest_first[values.flatten()[nearest_first].argsort(descending=True, stable=True)]
 
-    def nearest(self, units: UnitMask, always: UnitMask, worth: Units) -> UnitMask:
-        """Choose as many units that keep the limits, with as few changes as possible.
+    def nearest(self, units: UnitMask, always: UnitMask, worth: Units, budget: int) -> UnitMask:
+        """Choose units that keep the budget and the limits, with as few changes as possible.
 
         Args:
             units: What is wished for, (*unit_shape).
             always: Units that must be chosen, (*unit_shape).
             worth: By which changes are chosen, (*unit_shape): units of more worth come, and those of less leave.
+            budget: How many are to be acquired, or what they may cost.
 
         Returns:
             (*unit_shape).
         """
-        return feasible.nearest(self, units, always, worth) if self.limits.couple else units
+        return feasible.nearest(self, units, always, worth, budget) if self.limits.couple else units
 
     def project(self, theta: Units, budget: float, always: UnitMask) -> Units:
         """Find the nearest probabilities that keep the budget and the limits.
 
-        They are 1 for units that are always acquired, 0 for those that never are, and sum to at most the budget;
-        with equal numbers, those of each kz to at most its share; and those of every window of the largest gap to
-        at least 1. With a largest gap, an iteration finds them, and numbers that are more than 100 from the margin
-        count as 100 from it.
+        They are 1 for units that are always acquired, 0 for those that never are, and sum to at most the budget,
+        or cost at most as much; with equal numbers, those of each kz to at most its share; and those of every
+        window of the largest gap to at least 1. With a largest gap, an iteration finds them, and numbers that are
+        more than 100 from the margin count as 100 from it.
 
         Args:
             theta: Any numbers, (*unit_shape), centred.

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,6 +32,8 @@ COUNTS = {
     FRAME: ("trigger_time_ms", "trigger_times", "trigger_time", "frame_times", "frame_time_ms"),
 }
 """Lists beside the images that have one entry for each contrast, or for each frame."""
+CONTRAST_NAMES, ECHO_TIMES = ("channels", "contrasts", "contrast"), ("echo_time_ms", "echo_times_ms", "te_ms")
+"""Those of them that name contrasts, and those that tell times of echoes in ms."""
 ANNOTATED = "has_"
 """The beginning of the names of arrays that say where a class, which comes after it, was annotated."""
 
@@ -128,7 +130,9 @@ def read_arrays(
         subjects=subjects,
         unlabelled=_unlabelled(arrays, path, samples, numbers),
         maps=maps,
-        geometry=samples.geometry(named=reading.axes is not None, known=known),
+        geometry=_name_contrasts(
+            samples.geometry(named=reading.axes is not None, known=known), arrays, samples, path
+        ),
         counts=samples.counts,
         understood=how_understood(reading, known),
         variant=f"{path.suffix} {name}, {axes}{', maps' if maps else ''}",
@@ -453,6 +457,24 @@ def _told(arrays: Mapping[str, LazyArray], array: LazyArray, reading: Reading) -
     if maps is not None and array.is_complex and (reading.coils is None or len(array.shape) > dimensions + 1):
         told[COIL] = maps.shape[-1 - dimensions] if len(maps.shape) > dimensions else 1
     return told
+
+
+def _name_contrasts(geometry: Geometry, arrays: Mapping[str, LazyArray], samples: Samples, path: Path) -> Geometry:
+    """The geometry with the names of contrasts, or the times of echoes, that a list beside the images tells."""
+    if CONTRAST not in samples.stored:
+        return geometry
+    length = samples.length(CONTRAST)
+
+    def beside(names: Sequence[str], kinds: str) -> list[Any]:
+        fitting = (array for name, array in arrays.items() if name.lower() in names and array.dtype.kind in kinds)
+        found = next((each for each in fitting if math.prod(each.shape) == length), None)
+        return [] if found is None else np.asarray(found.whole()).reshape(-1).tolist()
+
+    names = tuple(_text(name, path) for name in beside(CONTRAST_NAMES, "US"))
+    times = tuple(map(float, beside(ECHO_TIMES, "iuf")))
+    times = times if all(0 < time < math.inf for time in times) and len(set(times)) == len(times) else ()
+    distinct = len({name.lower() for name in names}) == len(names) and all(names)
+    return replace(geometry, contrasts=names if distinct else (), echo_times=times)
 
 
 def _subjects(

@@ -27,6 +27,7 @@ SIZE = 256
 SLICES = slice(60, 110)
 PERCENTILES = (0.1, 99.9)
 CONTRASTS = (("flair", "t2f"), ("t1", "t1n"), ("t1ce", "t1c"), ("t2", "t2w"))
+NAMES = ("FLAIR", "T1", "T1ce", "T2")
 """The ends of the files' names, before and since 2023, in the order of the Decathlon."""
 DECATHLON: Mapping[int, int] = {0: 0, 1: 1, 2: 2, 3: 3}
 """Oedema, core that does not enhance, core that does: already nested."""
@@ -108,7 +109,9 @@ def _read_subject(
         numbers=numbers,
         read=read,
         subjects=[subject] * len(numbers),
-        geometry=Geometry(axes=volume.geometry.axes[1:], channels=CONTRAST, voxel=volume.geometry.voxel[1:]),
+        geometry=Geometry(
+            axes=volume.geometry.axes[1:], channels=CONTRAST, voxel=volume.geometry.voxel[1:], contrasts=NAMES
+        ),
         counts={SLICE: depth},
         variant=f"brats {volume.variant}, {dict(nested)}",
     )
