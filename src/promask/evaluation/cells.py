@@ -23,7 +23,7 @@ from promask.data.device import CPU
 from promask.errors import InputError, count
 from promask.evaluation.conventions import Measure, find_convention, overlap_metrics
 from promask.evaluation.evaluate import achieved_acceleration, evaluate, frozen_quality, segment
-from promask.evaluation.methods import FROZEN, FULL, ComparedMethod, Method
+from promask.evaluation.methods import EQUAL, FROZEN, FULL, ComparedMethod, Method
 from promask.learning.records import DataRecord
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation
@@ -321,8 +321,11 @@ class Scores:
 
     @property
     def is_proposed(self) -> bool:
-        """Whether this is promask as it is meant to be used, which others are compared with."""
-        return self.is_promask and self.for_task
+        """Whether this is promask as it is meant to be used, which others are compared with.
+
+        The variant in which all contrasts have equal numbers is one of the others.
+        """
+        return self.is_promask and self.for_task and EQUAL not in self.method.split(":")
 
     @property
     def masks(self) -> int:

@@ -14,7 +14,7 @@ from promask.evaluation.contrasts import ContrastQuality, t2_errors
 from promask.evaluation.temporal import TemporalQuality, similarity_of_frames
 from promask.losses import metrics
 from promask.losses.metrics import GAUSSIAN, UNIFORM, PerImage, Window
-from promask.types import Images
+from promask.types import AnyArray, Images
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def measure_contrasts(rule: Callable[[ImagePairs], ImageQuality], pairs: ImagePa
     count, contrasts = sum(map(len, pairs.chunks)), pairs.targets(pairs.chunks[0]).shape[2]
     t2_error: list[float] = []
 
-    def apart(series: Images) -> Images:
+    def apart(series: Images) -> AnyArray:  # as a larger batch
         return series.transpose(1, 2).flatten(0, 1)
 
     def whole(chunk: range) -> range:

@@ -307,7 +307,8 @@ def notes(comparison: Comparison) -> Iterator[str]:
 def about_differences(comparison: Comparison) -> str:
     """What the table of differences holds."""
     noun, values, subjects = comparison.measure.of, len(comparison.subjects), len(set(comparison.subjects))
-    drawn = f"{subjects} subjects" if are_enough(comparison.subjects) else f"{noun}s as if they were independent"
+    several = noun if noun == "series" else f"{noun}s"
+    drawn = f"{subjects} subjects" if are_enough(comparison.subjects) else f"{several} as if they were independent"
     interval = (
         f" In brackets: the {LEVEL:.0%} interval of the mean difference of these masks, paired by {noun}, from "
         f"{RESAMPLES} bootstrap resamples of the {drawn}."

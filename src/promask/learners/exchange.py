@@ -155,7 +155,7 @@ class ExchangeEvidence:
             for start in (theta.flatten(), self.signal - self.signal.max()):
                 wanted = start.masked_fill(self.fixed, 2).masked_fill(always, 3).masked_fill(never, -torch.inf)
                 self.members = torch.zeros_like(self.members)
-                self.members[wanted.topk(self.problem.affordable(wanted)).indices] = True
+                self.members[wanted.topk(self.problem.affordable(wanted.reshape(theta.shape))).indices] = True
                 self._keep_limits(wanted)
                 self._judge()
             self.members = self.best if self.best.any() else self.members  # none, if no loss is a number

@@ -93,7 +93,7 @@ class Problem:
     @cached_property
     def costs(self) -> Integer[Tensor, "*units"]:
         """What each unit costs: 1, unless contrasts have costs of their own."""
-        return self._in_fft_order(self.pattern.costs)
+        return self.pattern.costs.to(self.energy.device)  # the same in any order along directions
 
     def affordable(self, values: Units) -> int:
         """How many units of the largest values the budget pays for.

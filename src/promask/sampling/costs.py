@@ -115,7 +115,7 @@ def _exchange(
             chosen[target][better] = move
         best = found
         choices.append(chosen)
-    place = reach + max(spent for spent in range(-reach, left + 1) if np.isfinite(best[reach + spent]))
+    place = reach + max(spent for spent in range(-reach, min(left, reach) + 1) if np.isfinite(best[reach + spent]))
     moves = []
     for cost, chosen in zip(reversed(costs), reversed(choices), strict=True):
         moves.append(int(chosen[place]))

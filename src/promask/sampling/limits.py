@@ -370,8 +370,9 @@ class LimitSettings:
         in_time = pattern.varies and pattern.indexed == FRAME
         if self.period and strict and not in_time:
             raise InputError(f"`period` is for frames that have their own pattern{OWN[FRAME]}.")
-        if self.cost and found.get("equal_per") != 0:  # with equal numbers, costs make no difference
-            found["cost"] = self._costs(pattern, strict)
+        costs = self._costs(pattern, strict) if self.cost else ()
+        if found.get("equal_per") != 0:  # with equal numbers, costs make no difference
+            found["cost"] = costs
         return replace(pattern, limits=Limits(**found), period=self.period if in_time else 0)
 
     def _costs(self, pattern: "Pattern", strict: bool) -> tuple[float, ...]:
