@@ -83,7 +83,7 @@ BAD = {
     ),
     "groups that are none": (
         ("baseline", "kt-golden", "cine.npy", *FRAMES, "--equal-per", "frame=x", *MASK),
-        "--equal-per must be such as frame, frame=5, kz or none, but is 'frame=x'.",
+        "--equal-per must be such as frame, frame=5, contrast, kz or none, but is 'frame=x'.",
     ),
     "more ACS lines than lines": (
         ("learn", "cine.npy", *FRAMES, "--acs", "8", *QUICK),

@@ -94,3 +94,6 @@ def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str
         recon = f"{coils} --pattern {'kt-2d' if len(data.shape) == 3 else 'kt'} --recon kt-sense"
     name = Path(found.source.rpartition(":")[2]).name.partition(".")[0] or "run"
     yield f"{learn}{recon} --accel 4 --out {shlex.quote(f'runs/{name}')}"
+    if data.contrasts > 1 and not {"--per", "--each-frame"} & given.keys() and data.frames == 1:
+        out = shlex.quote(f"runs/{name}-contrasts")
+        yield f"{learn} --per contrast{recon} --accel 4 --out {out}  # a pattern for each contrast"

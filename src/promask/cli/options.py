@@ -342,6 +342,7 @@ MULTIPLE: Mapping[tuple[str, str], str] = {
     ("", "--select"): r"[^-].*",
     ("", "--partial-fourier"): r"\w+=[\d./]+",
     ("", "--largest-gap"): r"\w+=\d+",
+    ("", "--cost"): r"[^-=][^=]*=[\d./]+",
     ("report", "--data"): r"[^-].*",
     ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",

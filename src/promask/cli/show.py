@@ -165,7 +165,7 @@ def physics_sentences(result: "Evaluation") -> Iterator[str]:
     )
     block, gaps = (" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap))
     within = f", x{density.acceleration_in_ellipse:.4g} within the ellipse" if len(spread.directions) > 1 else ""
-    frames = f", {spans(density.per_frame)} in each frame" if density.per_frame else ""
+    frames = f", {spans(density.per_frame)} in each {density.indexed}" if density.per_frame else ""
     yield (
         f"Sampling: x{density.acceleration:.4g}{within}{frames}, sampled completely {block}, largest gap {gaps}."
     )

@@ -257,9 +257,11 @@ def refuse_series(data: SampleSet, what: str) -> None:
         InputError: If its samples are series.
     """
     if data.geometry.indexed:
+        in_time = data.geometry.indexed == FRAME
+        way_out = "with `each_frame`, each frame is an image of its own" if in_time else "leave out `per`"
         raise InputError(
             f"{data.name} has series of {data.shape[1]} {data.geometry.indexed}s, but {what} needs single images: "
-            f"with `each_frame`, each frame is an image of its own."
+            f"{way_out}."
         )
 
 

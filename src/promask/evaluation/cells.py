@@ -30,7 +30,7 @@ from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction, is_temporal
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.limits import CONTRAST, FRAME, NONE_ASKED, LimitSettings
+from promask.sampling.limits import FRAME, NONE_ASKED, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
@@ -116,15 +116,9 @@ class Conditions:
 
     def acceleration(self, mask: Mask) -> float:
         """The acceleration that a mask achieves; where contrasts have costs, that of the scan time."""
-        geometry = self.learning.geometry
-        if geometry.indexed == CONTRAST and self.limits.cost:
-            free = tuple(range(mask.ndim))
-            pattern = Pattern(
-                tuple(mask.shape), free, geometry.extent, indexed=CONTRAST, contrasts=geometry.contrasts
-            )
-            pattern = LimitSettings(cost=self.limits.cost).on(pattern)
-            return pattern.units / pattern.spent(mask)
-        return achieved_acceleration(mask, geometry.extent)
+        geometry, cost = self.learning.geometry, LimitSettings(cost=self.limits.cost)
+        lines = Pattern((mask.shape[0], 1), (0, 1), indexed=geometry.indexed, contrasts=geometry.contrasts)
+        return achieved_acceleration(mask, geometry.extent, cost.on(lines, strict=False).limits.cost)
 
     def quality(self, mask: Mask | None) -> QualityPerImage | None:
         """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.

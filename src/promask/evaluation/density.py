@@ -33,7 +33,8 @@ class SamplingDensity:
         largest_gap: For each direction, the largest step from a sample to the next one of the same line along it.
         calibration: The size of the largest central block of which all is acquired, along each direction; of
             series, in every frame.
-        per_frame: Where each frame has its own, how many samples or lines there are in each.
+        per_frame: Where each frame or contrast has its own, how many samples or lines there are in each.
+        indexed: What `per_frame` counts: `frame` or `contrast`; otherwise empty.
     """
 
     directions: tuple[str, ...]
@@ -47,6 +48,7 @@ class SamplingDensity:
     largest_gap: tuple[int, ...]
     calibration: tuple[int, ...]
     per_frame: tuple[int, ...] | None = None
+    indexed: str = ""
 
     def summary(self) -> dict[str, Any]:
         """Plain values, as commands print them with `--json`; None where there is no share."""
@@ -97,6 +99,7 @@ def sampling_density(units: UnitMask, pattern: Pattern) -> SamplingDensity:
         tuple(_largest_gap(units, axis) for axis in directions),
         calibration_region(always),
         tuple(acquired.reshape(len(acquired), -1).sum(1).tolist()) if pattern.varies else None,
+        pattern.indexed if pattern.varies else "",
     )
 
 

@@ -261,9 +261,8 @@ def evaluate(
             echo_times=whole.geometry.echo_times,
         )
     )
-    acceleration = achieved_acceleration(values, whole.geometry.extent)
-    if isinstance(mask, Run) and mask.distribution.pattern.limits.cost:
-        acceleration = mask.acceleration  # of scan time
+    cost = mask.distribution.pattern.limits.cost if isinstance(mask, Run) else ()
+    acceleration = achieved_acceleration(values, whole.geometry.extent, cost)
     free = mask.distribution.pattern.free if isinstance(mask, Run) else ()
     pattern = pattern_of(values, whole.geometry, free)
     return Evaluation(
@@ -309,10 +308,20 @@ def noise_of_middle(
     return replace(found, where=", ".join(filter(None, (which, found.where))))
 
 
-def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = ()) -> float:
-    """Locations over acquired locations; padding, outside the extent, is neither."""
+def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = (), cost: Sequence[float] = ()) -> float:
+    """Locations over acquired locations; padding, outside the extent, is neither.
+
+    Where contrasts, the first axis of the mask, have costs, it is the scan time over the time that is spent.
+
+    >>> lines = torch.tensor([[True, True], [True, False]])
+    >>> achieved_acceleration(lines), achieved_acceleration(lines, cost=(1, 2))
+    (1.3333333333333333, 1.5)
+    """
     covered = mask[tuple(slice(*ends) for ends in extent)]
-    return covered.numel() / int(covered.sum())
+    if not cost:
+        return covered.numel() / int(covered.sum())
+    spent = sum(each * int(own.sum()) for each, own in zip(cost, covered, strict=True))
+    return sum(cost) * covered[0].numel() / spent
 
 
 @torch.no_grad()

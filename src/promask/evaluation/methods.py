@@ -312,7 +312,8 @@ class Method:
         possible = self.patterns
         if indexed == CONTRAST:  # whose patterns are called after what is undersampled in each
             possible = tuple(name for name in possible if name not in PER_FRAME) or possible
-        chosen = next((name for name in possible if pattern in (name, PER_FRAME.get(name))), None)
+            pattern = next((name for name in possible if pattern == PER_FRAME.get(name, name)), None)
+        chosen = pattern if pattern in possible else None
         about = (dimensions, readout, bool(indexed))
         return replace(self, pattern=chosen or usual_on(self.pattern, possible, *about))
 

@@ -2,7 +2,8 @@
 
 It is the Fourier transform of the mask over the undersampled axes, 1 at its peak. Along the other axes nothing is
 undersampled, and a point stays a point. Where each frame has its own lines, it is the transform over frames as
-well: where a point goes in space, and to which temporal frequencies (x-f space).
+well: where a point goes in space, and to which temporal frequencies (x-f space). Contrasts have nothing to do with
+each other: each has its own, and the numbers are those of the one with the fewest samples.
 """
 
 import math
@@ -16,6 +17,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from promask.operators.fourier import space_axes, to_image
+from promask.sampling.limits import CONTRAST
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask
 
@@ -71,6 +73,9 @@ def point_spread(units: UnitMask, pattern: Pattern, voxel: Sequence[float] = ())
     Returns:
         Widths, the main lobe, and what lies outside of it.
     """
+    if pattern.varies and pattern.indexed == CONTRAST:
+        fewest = int(units.flatten(1).sum(1).argmin())
+        return point_spread(units[fewest], pattern.alone(), voxel[1:])
     magnitudes = spread_function(units).abs()
     directions = range(pattern.varies, len(pattern.free))
     profiles = [spread_profile(units, position) for position in directions]
@@ -101,17 +106,21 @@ def _largest(values: Float[Tensor, " places"]) -> float:
     return float(values.max()) if len(values) else 0.0
 
 
-def spread_function(units: Shaped[Tensor, "*units"]) -> Shaped[Tensor, "*units"]:
+def spread_function(units: Shaped[Tensor, "*units"], axes: int | None = None) -> Shaped[Tensor, "*units"]:
     """The point-spread function at whole pixels.
 
     Args:
         units: What is acquired, (*unit_shape), centred.
+        axes: Over how many axes, the last ones, it spreads; None: all of them. Each entry along the others has a
+            function of its own.
 
     Returns:
         Complex, (*unit_shape), with the peak of 1 at n // 2.
     """
-    values = to_image(units.to(torch.complex128), space_axes(units.ndim))
-    return values * (math.sqrt(units.numel()) / float(units.sum()))
+    over = space_axes(units.ndim if axes is None else axes)
+    values = to_image(units.to(torch.complex128), over)
+    count = units.double().sum(list(over), keepdim=True).clamp_min(1)
+    return values * (math.sqrt(math.prod(units.shape[axis] for axis in over)) / count)
 
 
 def spread_profile(units: UnitMask, position: int) -> Float[Tensor, " points"]:

@@ -34,6 +34,7 @@ from promask.figures.layout import (
     plane,
     width_of,
 )
+from promask.sampling.limits import CONTRAST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +61,8 @@ LINES = 0.7
 def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -> "Figure":
     """The magnitude of the point-spread function on the undersampled plane, and its profile along each direction.
 
-    Where each frame has its own lines, the plane is x-f space: where a point goes, and to which frequencies.
+    Where each frame has its own lines, the plane is x-f space: where a point goes, and to which frequencies. Of
+    contrasts, each has a row of its own, and the numbers are those of the one with the fewest samples.
 
     Args:
         masks: By the names written above them: runs, exported masks, or centred arrays (*space) of 0 and 1.
@@ -76,13 +78,15 @@ def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -
         pattern, units = mask.pattern, mask.pattern.restrict(mask.mask)
         found = point_spread(units, pattern, voxel)
         if len(pattern.free) > 1:
-            decibels = 20 * torch.log10(spread_function(units).abs().clamp_min(10 ** (FLOOR / 20)))
+            of_contrasts = pattern.varies and pattern.indexed == CONTRAST
+            spread = spread_function(units, pattern.encoded if of_contrasts else None)
+            decibels = 20 * torch.log10(spread.abs().clamp_min(10 ** (FLOOR / 20)))
             axes = grid[0][column]
             picture(
                 axes, kspace_plane(decibels, pattern), cmap=SPREAD, vmin=FLOOR, vmax=0, **frames_style(pattern)
             )
             down, across = (each.removeprefix("k") for each in _pictured_names(pattern))
-            down = "temporal frequency" if frames_style(pattern) else down
+            down = "temporal frequency" if frames_style(pattern) and not of_contrasts else down
             axes.set_ylabel(down, fontsize=TEXT)
             axes.set_xlabel(across, fontsize=TEXT)
             if column == len(shown) - 1:

@@ -18,6 +18,7 @@ from promask.evaluation.evaluate import (
     Evaluation,
     NetworkLike,
     ReconstructedImage,
+    achieved_acceleration,
     evaluate,
     mean_and_spread,
     measurable,
@@ -157,7 +158,15 @@ def measure_run(
     own, learned_from = same_data(run.record.data.source, data.name), run.record.data.part
     part = part or (OTHER_PART[learned_from] if own else None)
     _, measured, part, read = read_part(data, part=part, default="test", recon=recon)
-    evaluation = evaluate(run.mask, measured, "all", network=task, recon=recon, device=device).of_part(part, read)
+    pattern = run.distribution.pattern
+    by: dict[str, Any] = {"network": task, "recon": recon, "device": device}
+
+    def measure(mask: Mask, samples: SampleSet) -> Evaluation:
+        found = evaluate(mask, samples, "all", **by)
+        achieved = achieved_acceleration(mask, data.geometry.extent, pattern.limits.cost)
+        return replace(found, acceleration=achieved)
+
+    evaluation = measure(run.mask, measured).of_part(part, read)
     few = Subset(measured, _spread_out(len(measured), _most_images(data, recon)))
     slow = recon.iterative or task is not None or run.distribution.pattern.units > MANY_UNITS
     draws = 1 if slow else DRAWS
@@ -168,7 +177,7 @@ def measure_run(
     evaluations: dict[str, list[Evaluation]] = {name: [] for name in masks}
     for name, of_method in masks.items():
         for mask in of_method:
-            evaluations[name].append(evaluate(mask, few, "all", network=task, recon=recon, device=device))
+            evaluations[name].append(measure(mask, few))
             done += 1
             if on_mask is not None:
                 on_mask(done, total)

@@ -11,9 +11,10 @@ from promask.evaluation.physics import MaskPhysics
 from promask.figures.layout import plane_note
 from promask.learners import describe
 from promask.learning.config import names_segmentation
-from promask.learning.phrases import sample_noun, unit_noun, units_acquired
+from promask.learning.phrases import sample_noun, split_of_contrasts, unit_noun, units_acquired
 from promask.learning.run import Run
 from promask.report.measurements import HELD_OUT, LEARNED, OTHER, SAME, SOME, RunMeasurements
+from promask.sampling.limits import CONTRAST
 from promask.sampling.pattern import Pattern
 
 KEPT = {
@@ -242,7 +243,7 @@ def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseM
     headings += ["side lobe", "energy outside", "ACS", "gap"]
     frames = first.density.per_frame is not None
     headings += [f"per {name}" for name in directions] if plane or frames else []
-    headings += ["per frame"] if frames else []
+    headings += [f"per {first.density.indexed}"] if frames else []
     headings += ["noise", "95 %", "g"] if noise else []
     rows = []
     for name, of in physics.items():
@@ -261,7 +262,7 @@ def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseM
             of_noise = (found["amplification"]["mean"], found["amplification"]["percentile_95"])
             cells += ["-" if each is None else f"{each:.3g}" for each in (*of_noise, found["g_factor"]["mean"])]
         rows.append({"name": cells[0], "cells": cells[1:], "learned": name == LEARNED})
-    return {"headings": headings, "rows": rows, "about": _about_physics(noise, frames)}
+    return {"headings": headings, "rows": rows, "about": _about_physics(noise, first.density.indexed)}
 
 
 def _span(numbers: Sequence[int]) -> str:
@@ -270,7 +271,7 @@ def _span(numbers: Sequence[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _about_physics(noise: Mapping[str, NoiseMap], frames: bool = False) -> str:
+def _about_physics(noise: Mapping[str, NoiseMap], indexed: str = "") -> str:
     """How to read the table."""
     text = (
         "Width: full width at half maximum of the point-spread function, the effective resolution. Side lobe: "
@@ -278,7 +279,12 @@ def _about_physics(noise: Mapping[str, NoiseMap], frames: bool = False) -> str:
         "ACS: the largest central block that is sampled completely. Gap: the largest step from a sample to the "
         "next one along each direction. Per ky or kz: the smallest and the largest number of samples."
     )
-    if frames:
+    if indexed == CONTRAST:
+        text += (
+            " Each contrast has its own point-spread function: widths, side lobes and energies are those of the "
+            "contrast with the fewest samples, and the acceleration is that of samples, not of scan time."
+        )
+    elif indexed:
         text += (
             " Where each frame has its own lines, side lobes and energies are those in x-f space, over all "
             "temporal frequencies; widths, and the number of frames per ky, are those of all frames together."
@@ -381,7 +387,10 @@ def _noun(run: Run) -> str:
 def _acquired(run: Run) -> str:
     pattern = run.distribution.pattern
     within = f", {run.stated_acceleration}" if run.acceleration_within is not None else ""
-    return f"{units_acquired(pattern, run.distribution.budget)}{within}"
+    acquired = units_acquired(pattern, run.distribution.budget)
+    if pattern.varies and pattern.indexed == CONTRAST:
+        acquired += f": {split_of_contrasts(pattern, pattern.restrict(run.mask))}"
+    return f"{acquired}{within}"
 
 
 def _steps(run: Run) -> str:

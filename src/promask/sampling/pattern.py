@@ -242,6 +242,22 @@ class Pattern:
             readout=others.index(self.readout) if self.readout in others else None,
         )
 
+    def alone(self) -> "Pattern":
+        """The pattern within one frame or contrast, where each has its own.
+
+        >>> alone = Pattern((20, 6, 5), free=(0, 1), indexed="frame").alone()
+        >>> alone.shape, alone.free
+        ((6, 5), (0,))
+        """
+        return Pattern(
+            self.shape[1:],
+            tuple(axis - 1 for axis in self.free[1:]),
+            self.extent[1:],
+            self.directions[1:],
+            None if self.readout is None else self.readout - 1,
+            self.limits.keep(range(1, len(self.free))),
+        )
+
     @property
     def unit_shape(self) -> tuple[int, ...]:
         """The shape of the grid of units."""
