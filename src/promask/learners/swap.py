@@ -2,9 +2,10 @@
 
 Where frames are reconstructed together, the patterns of the trade are strong, and a mask that is learned from
 scratch does not reach them. So the mask starts from the best of many lattices and golden steps, which race on the
-images. Each step then scores all units: what the loss would become if one were added or removed, to second order,
-by a quadratic model of the reconstruction. The best swaps are made together, and kept only if the mean loss of
-images that did not propose them falls. In the end patients who were held back decide whether the start was better.
+images, the best of them also with other centres. Each step then scores all units: what the loss would become if
+one were added or removed, to second order, by a quadratic model of the reconstruction. The best swaps are made
+together, and kept only if the mean loss of images that did not propose them falls. In the end patients who were
+held back decide whether the start was better.
 """
 
 import itertools
@@ -30,10 +31,10 @@ from promask.types import Batch, UnitMask, Units, restore_tensor
 
 SCORING = 0.5
 """The share of the images of a step that score units; the others test the swaps."""
-RACE = ((0.075, 24), (0.25, 4), (0.15, 8), (0.5, 1))
+RACE = ((0.075, 24), (0.25, 4), (0.15, 6), (0.15, 6), (0.5, 1))
 """The first steps: the share of the batch on which starts race, and how many of them go on."""
-VARIED = (2, 2)
-"""Before this round, so many of the best race with other centres as well."""
+VARIED = {2: 2, 3: 2}
+"""Before these rounds, so many of the best enter the race with other centres as well."""
 MOST_SWAPS = 32.0
 """Of the first step."""
 GROWTH, DECAY = 1.1, 0.85
@@ -169,7 +170,7 @@ class Swap:
     def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
         """The starts of least loss go on; the best is the mask."""
         share, keep = RACE[state.step]
-        racing = vary_centres(problem, state.racing, VARIED[1]) if state.step == VARIED[0] else state.racing
+        racing = vary_centres(problem, state.racing, VARIED.get(state.step, 0))
         losses, errors = torch.zeros(len(racing), dtype=torch.float64), torch.zeros_like(state.errors)
         count, series = math.ceil(share * self._size(problem)), series_weights(state.errors)
         for piece in self._pieces(problem, state, batch, count, beyond=False):
