@@ -149,7 +149,8 @@ def test_the_race_ends_with_one_start():
             racing.append(len(state.racing))
 
     state = optimise(problem, Swap(steps=len(RACE), batch_size=96), hooks=[Watch()])
-    assert racing == [keep for _, keep in RACE]
+    assert 6 < racing[0] <= RACE[0][1]
+    assert racing[1:] == [keep for _, keep in RACE[1:]]
     assert racing[-1] == 1
     assert torch.equal(state.theta, state.start)
     masks = make_starts(problem, problem.initial(0))

@@ -89,7 +89,8 @@ def test_priors_for_learning_have_not_seen_the_patient():
     fitted = KtSense().fitted(images, [0, 2, 2, 0])
     assert torch.equal(fitted.prior, KtSense().fitted(images).prior)
     others = temporal_power([images[1], images[2]]), fitted.prior, temporal_power([images[0], images[3]])
-    torch.testing.assert_close(fitted.unseen, torch.stack(others))
+    torch.testing.assert_close(fitted.unseen, torch.stack([*others, fitted.prior]))
+    assert torch.equal(fitted.at(None, torch.tensor([3])).prior[0, 0], fitted.prior), "a patient of a further part"
     parts = torch.tensor([2, 0])
     assert torch.equal(fitted.at(None, parts).prior, fitted.unseen[parts].unsqueeze(1))
     columns = fitted.at(Cut(2, torch.tensor([4, 1]), torch.ones(2)), parts).prior

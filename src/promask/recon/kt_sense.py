@@ -55,7 +55,7 @@ class KtSense(SpectralReconstruction):
         prior: The power that is expected of each temporal frequency at each pixel, (frame, *space), in FFT order
             along frequencies; `fitted` measures it. None: the same at all pixels, see `usual_power`.
         unseen: The same without each part of the patients, (part, frame, *space), for learning: series that the
-            prior was measured in are reconstructed too well with it.
+            prior was measured in are reconstructed too well with it. The last one is for all further parts.
     """
 
     regularisation: float = 1e-4
@@ -76,7 +76,7 @@ class KtSense(SpectralReconstruction):
             return self
         priors, numbers = self.prior[None], torch.zeros((), dtype=torch.int64)
         if self.unseen is not None and parts is not None:
-            priors, numbers = self.unseen, parts.to(self.unseen.device)
+            priors, numbers = self.unseen, parts.to(self.unseen.device).clamp_max(len(self.unseen) - 1)
         if cut is not None:
             prior = priors.movedim(cut.axis + 1, 1)[numbers, cut.positions.to(priors.device)]
         else:
@@ -96,13 +96,14 @@ class KtSense(SpectralReconstruction):
         """
         if parts is None or len(set(parts)) < 2:
             return replace(self, prior=temporal_power(series))
-        sums: dict[int, Tensor] = {}
+        total, sums = torch.zeros(()), dict[int, Tensor]()
         for part, images in zip(parts, series, strict=True):
             power = relative_power(images)
-            sums[part] = sums[part] + power if part in sums else power
-        total = torch.stack(list(sums.values())).sum(0)
-        unseen = [smooth_power(total - sums[part] if part in sums else total) for part in range(max(sums) + 1)]
-        return replace(self, prior=smooth_power(total), unseen=torch.stack(unseen))
+            total, sums[part] = total + power, sums[part] + power if part in sums else power
+        prior = smooth_power(total)
+        known = range(max(sums) + 1)
+        unseen = [smooth_power(total - sums[part]) if part in sums else prior for part in known]
+        return replace(self, prior=prior, unseen=torch.stack([*unseen, prior]))
 
     def penalty(self, series: AnyImages) -> Tensor:
         """What |x_f|^2 is weighted with.
