@@ -265,6 +265,8 @@ class Batch:
         maps: Coil sensitivities, one for all or one for each; None if channels are no coils, or are not combined.
         indices: Which samples of the data set these are.
         cut: Where they were cut out of volumes; None for what is whole.
+        parts: To which part of the patients each belongs, for priors that were measured without it; None where
+            there are none.
     """
 
     spectra: Spectra
@@ -274,6 +276,7 @@ class Batch:
     maps: Maps | None = None
     indices: Integer[Tensor, " batch"] | None = None
     cut: Cut | None = None
+    parts: Integer[Tensor, " batch"] | None = None
 
     def part(self, rows: slice) -> "Batch":
         """Some of the images."""
@@ -285,6 +288,7 @@ class Batch:
             self.maps if self.maps is None or len(self.maps) == 1 else self.maps[rows],
             None if self.indices is None else self.indices[rows],
             None if self.cut is None else self.cut.part(rows),
+            None if self.parts is None else self.parts[rows],
         )
 
 

@@ -11,7 +11,8 @@ from helpers import seeded
 from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.learners import Swap, make_learner, usual_learner
-from promask.learners.swap import RACE, _cut_at, make_starts, swap_best
+from promask.learners.starts import make_starts, vary_centres
+from promask.learners.swap import RACE, _cut_at, series_weights, swap_best
 from promask.learners.unit_scores import UnitScores
 from promask.learning.config import Config
 from promask.learning.loop import optimise
@@ -55,7 +56,7 @@ def test_it_is_the_usual_one_for_frames():
     config = Config.preset("default", acceleration=4, recon="kt-sense")
     learner = make_learner(config.learner, config)
     assert isinstance(learner, Swap)
-    assert (learner.steps, learner.batch_size) == (60, 160)
+    assert (learner.steps, learner.batch_size) == (44, 320)
 
 
 def scores_of(problem, members, repeats):
@@ -66,7 +67,7 @@ def scores_of(problem, members, repeats):
         for piece in problem.images.pieces(torch.arange(len(problem.images))):
             count = len(piece.targets)
             scores.observe(MicroBatch(count, slice(0, count), piece))
-    remembered = torch.zeros(2, *members.shape)
+    remembered = torch.zeros(3, *members.shape)
     add, remove, _ = scores.gather(remembered)
     return add, remove
 
@@ -145,14 +146,48 @@ def test_the_race_ends_with_one_start():
             pass
 
         def after_step(self, member, state, loss):
-            racing.append(len(state.left))
+            racing.append(len(state.racing))
 
-    state = optimise(problem, Swap(steps=3, batch_size=48), hooks=[Watch()])
-    assert racing[0] > racing[1] == RACE[1][1] > racing[2] == 1
+    state = optimise(problem, Swap(steps=len(RACE), batch_size=96), hooks=[Watch()])
+    assert 6 < racing[0] <= RACE[0][1]
+    assert racing[1:] == [keep for _, keep in RACE[1:]]
+    assert racing[-1] == 1
     assert torch.equal(state.theta, state.start)
     masks = make_starts(problem, problem.initial(0))
     losses = [problem.mean_loss(units, 10**6) for units in masks]
     assert problem.mean_loss(state.start > 0, 10**6) < np.median(losses)
+
+
+def test_the_best_starts_race_with_other_centres():
+    problem = problem_of()
+    starts = make_starts(problem, problem.initial(0))[:3]
+    varied = vary_centres(problem, starts, 2)
+    assert torch.equal(varied[:3], starts)
+    assert len(varied) > 6
+    assert len({units.numpy().tobytes() for units in varied}) == len(varied), "each once"
+    assert (varied.sum(2) == HEIGHT // 4).all()
+    assert varied[:, :, 0].all(1).any(), "one has the centre in every frame"
+
+
+def test_series_count_alike_whatever_their_errors_are():
+    errors = torch.tensor([[8.0, 2000.0, 0.0], [2000.0, 2000.0, 0.0]], dtype=torch.float64)
+    weights = series_weights(errors)
+    means = errors[0] / errors[1].clamp_min(1)
+    shares = (weights * means)[:2]
+    assert abs(shares[0] / shares[1] - 1) < 0.5, "nearly one share for each, though one has 250 times the error"
+    assert weights[2] == 1, "nothing is known of it"
+    assert torch.equal(series_weights(torch.zeros(2, 3)), torch.ones(3))
+
+
+def test_a_unit_is_not_added_in_two_frames_at_once():
+    members = torch.zeros(4, 6, dtype=torch.bool)
+    members[:, :2] = True
+    add = torch.where(members, torch.inf, torch.tensor([0.0, 0, -9, -1, -2, -3]).expand(4, 6))
+    remove = torch.where(members, 0.5, torch.inf)
+    group = torch.arange(4)[:, None].expand(4, 6)
+    swapped = swap_best(members, add, remove, group, 4, apart=(2, 0))
+    assert (swapped & ~members).sum(0).max() == 1
+    assert (members & ~swapped).sum(0).max() == 1
 
 
 def test_a_run_is_better_than_its_start_and_keeps_the_numbers():

@@ -84,6 +84,21 @@ def test_the_prior_is_the_power_of_training_data():
         fitted.from_spectra(torch.zeros(1, 1, 4, 8, 6, dtype=torch.complex64), torch.ones(4, 8, 6))
 
 
+def test_priors_for_learning_have_not_seen_the_patient():
+    images = [series(seed).real.abs() for seed in range(4)]
+    fitted = KtSense().fitted(images, [0, 2, 2, 0])
+    assert torch.equal(fitted.prior, KtSense().fitted(images).prior)
+    others = temporal_power([images[1], images[2]]), fitted.prior, temporal_power([images[0], images[3]])
+    torch.testing.assert_close(fitted.unseen, torch.stack([*others, fitted.prior]))
+    assert torch.equal(fitted.at(None, torch.tensor([3])).prior[0, 0], fitted.prior), "a patient of a further part"
+    parts = torch.tensor([2, 0])
+    assert torch.equal(fitted.at(None, parts).prior, fitted.unseen[parts].unsqueeze(1))
+    columns = fitted.at(Cut(2, torch.tensor([4, 1]), torch.ones(2)), parts).prior
+    wanted = torch.stack([fitted.unseen[2][:, :, 4], fitted.unseen[0][:, :, 1]])
+    assert torch.equal(columns, wanted.unsqueeze(1))
+    assert KtSense().fitted(images, [1, 1, 1, 1]).unseen is None, "there are no others"
+
+
 def test_the_usual_prior_falls_with_the_frequency():
     power = usual_power(7)
     assert power[0] == MEAN

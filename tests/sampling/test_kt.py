@@ -57,7 +57,12 @@ def test_the_largest_of_each_frame(pattern):
     assert torch.equal(pattern.largest(values, budget), by_hand(pattern, values, budget))
 
 
-@pytest.mark.parametrize("candidates", [kt.lattices, kt.goldens])
+def other_centres(pattern, budget, width):
+    first = next(kt.lattices(pattern, budget, width))
+    return kt.with_other_centres(pattern, budget, first, width)
+
+
+@pytest.mark.parametrize("candidates", [kt.lattices, kt.goldens, other_centres])
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 def test_candidates_keep_the_budget_and_the_centre(pattern, candidates):
     for acceleration in (1, 1.5, 3):
@@ -79,6 +84,17 @@ def test_a_lattice_of_the_acceleration():
     pattern = PATTERNS["equal per frame"]
     wanted = torch.tensor([[(line - 12 - frame) % 4 == 0 for line in range(24)] for frame in range(6)])
     assert any(torch.equal(units, wanted) for units in kt.lattices(pattern, pattern.budget(4), 0))
+
+
+def test_a_centre_of_its_own():
+    """Every sixth of 24 lines, and every third of those at most 3 from the centre: the outermost make room."""
+    pattern = Pattern((2, 24), (0, 1), indexed="frame", limits=Limits(equal_per=0))
+    units = pattern.largest(kt.lattice(pattern, 6, [2]), 8)
+    assert [row.nonzero().flatten().tolist() for row in units] == [[0, 6, 12, 18], [2, 8, 14, 20]]
+    found = [
+        [row.nonzero().flatten().tolist() for row in each] for each in kt.with_other_centres(pattern, 8, units)
+    ]
+    assert [[6, 9, 12, 15], [8, 10, 13, 20]] in found
 
 
 def golden_by_hand(weights, number, start):

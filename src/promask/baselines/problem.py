@@ -8,6 +8,7 @@ from promask.data.device import CPU
 from promask.learning.setup import full_images
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
+from promask.problem.batches import patient_parts
 from promask.recon.base import Fittable, Reconstruction
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.pattern import Pattern
@@ -119,4 +120,6 @@ def fitted_to(recon: Reconstruction, data: SampleSet) -> Reconstruction:
     Returns:
         The same, unless it has a prior that is not known yet.
     """
-    return recon.fitted(full_images(data, recon)) if isinstance(recon, Fittable) and recon.prior is None else recon
+    if not isinstance(recon, Fittable) or recon.prior is not None:
+        return recon
+    return recon.fitted(full_images(data, recon), patient_parts(data.groups))

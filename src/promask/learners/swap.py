@@ -2,9 +2,10 @@
 
 Where frames are reconstructed together, the patterns of the trade are strong, and a mask that is learned from
 scratch does not reach them. So the mask starts from the best of many lattices and golden steps, which race on the
-images. Each step then scores all units: what the loss would become if one were added or removed, to second order,
-by a quadratic model of the reconstruction. The best swaps are made together, and kept only if the mean loss of
-images that did not propose them falls. In the end patients who were held back decide whether the start was better.
+images, the best of them also with other centres. Each step then scores all units: what the loss would become if
+one were added or removed, to second order, by a quadratic model of the reconstruction. The best swaps are made
+together, and kept only if the mean loss of images that did not propose them falls. In the end patients who were
+held back decide whether the start was better.
 """
 
 import itertools
@@ -18,34 +19,41 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from promask.learners.base import Description, State
+from promask.learners.starts import make_starts, vary_centres
 from promask.learners.unit_scores import UnitScores
 from promask.operators.fourier import fft_order
 from promask.problem.batches import ENERGY_SAMPLES, MicroBatch
 from promask.problem.problem import Problem, mean_loss
 from promask.recon.base import reconstruct_batch
-from promask.sampling import kt
 from promask.sampling.feasible import group_of
 from promask.sampling.limits import FRAME
 from promask.types import Batch, UnitMask, Units, restore_tensor
 
-SCORING = 0.4
+SCORING = 0.5
 """The share of the images of a step that score units; the others test the swaps."""
-RACE = ((0.15, 24), (0.45, 6), (1.0, 1))
+RACE = ((0.075, 24), (0.25, 4), (0.15, 6), (0.15, 6), (0.5, 1))
 """The first steps: the share of the batch on which starts race, and how many of them go on."""
-MOST_SWAPS = 12.0
+VARIED = {2: 2, 3: 2}
+"""Before these rounds, so many of the best enter the race with other centres as well."""
+MOST_SWAPS = 32.0
 """Of the first step."""
-GROWTH, DECAY = 1.1, 0.8
+GROWTH, DECAY = 1.1, 0.85
 """What their number is multiplied with after swaps that were kept, and after those that were not."""
-ELIGIBLE = 0.5
+ELIGIBLE = 0.75
 """The share of the units that may take part in a step, so that a swap that failed is not tried again and again."""
 APART = 2
-"""Units at most so far from one that was added (or removed) are not added (or removed) in the same step."""
+"""Units at most so far from one that was added (or removed) are not added (or removed) in the same step; where
+frames have units of their own, it is the same unit in other frames, which tells the same of what stands still."""
 SLACK = 0.002
 """By how much the loss of a swap may rise according to its score, as a share of the loss: the test decides."""
 CERTAINTY = 0.5
 """By how many standard errors the mean loss must fall."""
 VALIDATED = 512
 """The most images that decide in the end."""
+KNOWN = 6.0
+"""After so many losses of a series, its own mean counts as much as that of all."""
+FORGOTTEN = 0.5
+"""What is remembered of the scores of another mask."""
 ALIKE = 0.4
 """The share of the columns of a batch that are drawn at random; the others are drawn where something moves."""
 WHOLE = 32
@@ -57,29 +65,30 @@ class SwapState(State):
     """The mask, where it came from, what is remembered of scores, and the random numbers."""
 
     noise: torch.Generator
-    left: Tensor
-    """The numbers of the starts that are still in the race."""
+    racing: Tensor
+    """The starts that are still in the race, the best one first, (starts, *units)."""
     start: Units
     """The mask that won it."""
+    errors: Tensor
+    """Of each series: the sum of its losses, and how many of them there were, (2, series)."""
     scores: Tensor
-    """Sums over images where units were missing, and how often they were, (2, *units)."""
+    """What `UnitScores` remembers, (3, *units)."""
     swaps: float = MOST_SWAPS
     """How many are tried at a time."""
-    starts: Sequence[UnitMask] = ()
-    """What races, once it was made; not kept in checkpoints."""
     chances: Tensor | None = None
     """Of the positions along the readout, to be drawn; None: all images are alike."""
 
     def memory(self) -> Mapping[str, Any]:
         """All of it."""
-        numbers = {"left": self.left, "start": self.start, "scores": self.scores}
+        numbers = {"racing": self.racing, "start": self.start, "scores": self.scores, "errors": self.errors}
         return {**numbers, "swaps": self.swaps, "noise": self.noise.get_state()}
 
     def restore_memory(self, memory: Mapping[str, Any]) -> None:
         """Go on from there."""
         self.start = restore_tensor(memory["start"], self.start)
         self.scores = restore_tensor(memory["scores"], self.scores)
-        self.left, self.swaps = memory["left"], float(memory["swaps"])
+        self.errors = restore_tensor(memory["errors"], self.errors)
+        self.racing, self.swaps = memory["racing"].to(self.start.device), float(memory["swaps"])
         self.noise.set_state(memory["noise"])
 
 
@@ -89,7 +98,7 @@ class Swap:
 
     name: ClassVar[str] = "swap"
     about: ClassVar[Description] = Description(
-        defaults={"steps": 60, "batch_size": 160, "patience": 0},
+        defaults={"steps": 44, "batch_size": 320, "patience": 0},
         averages=False,
         random=False,
         validates=True,
@@ -106,9 +115,10 @@ class Swap:
         return SwapState(
             theta,
             noise=problem.random("noise", member, problem.images.device),
-            left=torch.arange(0),
+            racing=torch.zeros(0, *theta.shape, dtype=torch.bool, device=theta.device),
             start=torch.zeros_like(theta),
-            scores=torch.zeros(2, *theta.shape, dtype=theta.dtype, device=theta.device),
+            errors=torch.zeros(2, len(problem.images.source), dtype=torch.float64),
+            scores=torch.zeros(3, *theta.shape, dtype=theta.dtype, device=theta.device),
             chances=position_chances(problem),
         )
 
@@ -122,12 +132,10 @@ class Swap:
     def step(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> tuple[SwapState, float]:
         """A round of the race, or swaps and their test."""
         state.budget = problem.budget
-        if state.step == 0 or len(state.left) > 1:
-            state.starts = state.starts or make_starts(problem, problem.initial(0))
         if state.step == 0:
-            state.left = torch.arange(len(state.starts))
-            state.start = state.theta = state.starts[0].to(state.theta)
-        loss = (self._race if len(state.left) > 1 else self._swap)(problem, state, batch)
+            state.racing = make_starts(problem, problem.initial(0))
+            state.start = state.theta = state.racing[0].to(state.theta)
+        loss = (self._race if len(state.racing) > 1 else self._swap)(problem, state, batch)
         if not math.isfinite(loss):
             raise FloatingPointError(f"The loss became {loss} at step {state.step + 1}: are the values too large?")
         if state.step + 1 == self.steps:
@@ -162,17 +170,20 @@ class Swap:
     def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
         """The starts of least loss go on; the best is the mask."""
         share, keep = RACE[state.step]
-        racing = [state.starts[number] for number in state.left.tolist()]
-        losses = torch.zeros(len(racing), dtype=torch.float64)
-        count = math.ceil(share * self._size(problem))
+        racing = vary_centres(problem, state.racing, VARIED.get(state.step, 0))
+        losses, errors = torch.zeros(len(racing), dtype=torch.float64), torch.zeros_like(state.errors)
+        count, series = math.ceil(share * self._size(problem)), series_weights(state.errors)
         for piece in self._pieces(problem, state, batch, count, beyond=False):
             if piece.batch is not None:
-                weights = _weights(state.chances, piece.batch)
-                losses += torch.stack([weights @ _losses(problem, units, piece.batch) for units in racing])
-        problem.group.sum(losses)
+                weights, numbers = _weights(state, piece.batch)
+                found = torch.stack([weights * _losses(problem, units, piece.batch) for units in racing])
+                losses += found @ series[numbers]
+                _note(errors, numbers, found.median(0).values)
+        problem.group.sum(losses, errors)
+        state.errors += errors
         order = losses.argsort(stable=True)[: keep if state.step + 1 < self.steps else 1]
-        state.left, state.theta = state.left[order], racing[int(order[0])].to(state.theta)
-        state.start = state.theta
+        state.racing = racing[order.to(racing.device)]
+        state.start = state.theta = state.racing[0].to(state.theta)
         return float(losses[order[0]]) / count
 
     def _swap(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
@@ -181,27 +192,32 @@ class Swap:
         scoring = math.ceil(SCORING * size)
         members, scores = state.theta > 0, UnitScores(problem, state.theta > 0, state.noise)
         proposed: UnitMask | None = None
-        totals = torch.zeros(3, dtype=torch.float64)
-        seen = 0
+        totals, errors = torch.zeros(3, dtype=torch.float64), torch.zeros_like(state.errors)
+        seen, series = 0, series_weights(state.errors)
         for piece in self._pieces(problem, state, batch, scoring):
             if seen < scoring:
-                scores.observe(piece, None if piece.batch is None else _weights(state.chances, piece.batch))
+                weights, numbers = (None, None) if piece.batch is None else _weights(state, piece.batch)
+                scores.observe(piece, None if weights is None else weights * series[numbers])
             else:
                 proposed = self._propose(problem, state, scores) if proposed is None else proposed
                 if piece.batch is not None:
-                    weights = _weights(state.chances, piece.batch)
+                    weights, numbers = _weights(state, piece.batch)
                     before, after = (
                         weights * _losses(problem, units, piece.batch) for units in (members, proposed)
                     )
-                    change = after - before
+                    _note(errors, numbers, before)
+                    before, change = series[numbers] * before, series[numbers] * (after - before)
                     totals += torch.stack([before.sum(), change.sum(), change.square().sum()])
             seen += piece.count
-        problem.group.sum(totals)
+        problem.group.sum(totals, errors)
+        state.errors += errors
         before, change, square = (totals / (size - scoring)).tolist()
         spread = math.sqrt(max(square - change**2, 0) / max(size - scoring - 1, 1))
         accepted = change < -CERTAINTY * spread
         state.swaps = min(state.swaps * GROWTH, MOST_SWAPS) if accepted else max(state.swaps * DECAY, 1.0)
         if accepted and proposed is not None:
+            if scores.linear:  # those of a mask that is no more
+                state.scores = FORGOTTEN * state.scores.masked_fill(proposed != members, 0)
             state.theta = proposed.to(state.theta)
         return before + min(change, 0) if accepted else before
 
@@ -212,7 +228,9 @@ class Swap:
         add = torch.where(members | fixed | ~chance[0], torch.inf, add)
         remove = torch.where(~members | fixed | ~chance[1], torch.inf, remove)
         group = fft_order(group_of(problem.pattern), problem.pattern.encoded)
-        swapped = swap_best(members.cpu(), add.cpu(), remove.cpu(), group, round(state.swaps), SLACK * scores.loss)
+        count, most, shape = round(state.swaps), SLACK * scores.loss, members.shape
+        apart = [shape[0] // 2, *[0] * (len(shape) - 1)] if problem.pattern.varies else [APART] * len(shape)
+        swapped = swap_best(members.cpu(), add.cpu(), remove.cpu(), group, count, most, apart)
         limits = problem.pattern.limits
         if limits.largest_gap:
             swapped = problem.nearest(swapped, problem.always, -add.nan_to_num(posinf=0)).cpu()
@@ -226,10 +244,12 @@ def swap_best(
     group: Tensor,
     count: int,
     most: float = 0.0,
+    apart: Sequence[int] = (),
 ) -> UnitMask:
     """Swap units within groups, those of the smallest sums of scores first.
 
-    Neighbours of a unit that was added are not added as well, nor are those of one that was removed.
+    Units near one that was added are not added as well, nor are those near one that was removed: they tell much
+    the same.
 
     >>> members = torch.tensor([[True, False, False], [False, True, False]])
     >>> add = torch.tensor([[torch.inf, -3.0, -1.0], [-2.0, torch.inf, 5.0]])
@@ -245,6 +265,7 @@ def swap_best(
         group: The number of the group of each unit, whose number of members stays.
         count: How many swaps at most.
         most: What the sum of the scores of a swap may be at most.
+        apart: How far, along each axis, units are near; by default only the unit itself is.
 
     Returns:
         The units after the swaps.
@@ -261,22 +282,10 @@ def swap_best(
         for row, (values, state) in enumerate(((add, True), (remove, False))):
             place = ((values == best[row, chosen]) & (group == chosen)).nonzero()[0].tolist()
             result[tuple(place)] = state
-            around = range(-APART, APART + 1)
-            sides = zip(place, values.shape, strict=True)
-            near = [torch.tensor([(at + step) % n for step in around]) for at, n in sides]
+            sides = zip(place, values.shape, apart or [0] * values.ndim, strict=True)
+            near = [torch.tensor([(at + step) % n for step in range(-far, far + 1)]) for at, n, far in sides]
             values[torch.meshgrid(*near, indexing="ij")] = torch.inf
     return result
-
-
-def make_starts(problem: Problem, theta: Units) -> Sequence[UnitMask]:
-    """Where the race begins, in FFT order: patterns of the trade if frames have their own, or the given start."""
-    pattern, device = problem.pattern, problem.images.device
-    if pattern.varies and not problem.start.given:
-        width = problem.centre or None
-        found = [*kt.lattices(pattern, problem.budget, width), *kt.goldens(pattern, problem.budget, width)]
-        unique = {units.numpy().tobytes(): units for units in found}
-        return [fft_order(units, pattern.encoded).to(device) for units in unique.values()]
-    return [problem.best(theta)]
 
 
 def _cut_at(pieces: Iterator[MicroBatch], place: int, beyond: bool = True) -> Iterator[MicroBatch]:
@@ -320,11 +329,37 @@ def position_chances(problem: Problem) -> Float[Tensor, " position"] | None:
     return ALIKE / count + (1 - ALIKE) * profile
 
 
-def _weights(chances: Tensor | None, batch: Batch) -> Float[Tensor, " batch"]:
-    """By which the losses of images are multiplied, so that their mean is that over all images."""
-    if chances is None or batch.indices is None:
-        return torch.ones(len(batch.spectra), dtype=torch.float64)
-    return 1 / (len(chances) * chances[batch.indices % len(chances)])
+def series_weights(errors: Float[Tensor, "2 series"]) -> Float[Tensor, " series"]:
+    """By which the losses of series are multiplied, so that all of them count alike, whatever their errors are.
+
+    >>> series_weights(torch.tensor([[400.0, 100.0, 0.0], [100.0, 100.0, 0.0]]))
+    tensor([0.6386, 2.3043, 1.0000])
+
+    Args:
+        errors: The sum of the losses of each series, and their number.
+
+    Returns:
+        One over the mean loss, relative to that of all series; near 1 where little is known.
+    """
+    total, count = errors.sum(1)
+    mean = total / count.clamp_min(1)
+    if not mean > 0:
+        return torch.ones_like(errors[0])
+    return mean * (errors[1] + KNOWN) / (errors[0] + KNOWN * mean)
+
+
+def _weights(state: SwapState, batch: Batch) -> tuple[Float[Tensor, " batch"], Integer[Tensor, " batch"]]:
+    """By which losses are multiplied, so that their mean is that over all positions; and the numbers of series."""
+    assert batch.indices is not None
+    if state.chances is None:
+        return torch.ones(len(batch.spectra), dtype=torch.float64), batch.indices
+    positions = len(state.chances)
+    return 1 / (positions * state.chances[batch.indices % positions]), batch.indices // positions
+
+
+def _note(errors: Float[Tensor, "2 series"], numbers: Integer[Tensor, " batch"], losses: Tensor) -> None:
+    """Add the losses of some series."""
+    errors.index_add_(1, numbers, torch.stack([losses, torch.ones_like(losses)]))
 
 
 def _begin_at(batch: Batch, first: Integer[Tensor, " batch"]) -> Batch:

@@ -18,7 +18,7 @@ from promask.operators.encoding import Encoding, to_hybrid_space
 from promask.operators.temporal import TemporalEncoding, to_frames, to_frequencies
 from promask.problem.batches import MicroBatch
 from promask.problem.problem import Problem
-from promask.recon.base import reconstruct_batch
+from promask.recon.base import at_batch, reconstruct_batch
 from promask.recon.cg_sense import Solver
 from promask.types import Batch, ComplexImages, KspaceMask, Spectra, UnitMask, Units
 
@@ -26,7 +26,7 @@ DROPPED = 0.15
 """The share of units that each image does without, if the reconstruction is not linear: a unit that was acquired
 leaves no residual then, and what it is worth can only be seen where it is missing."""
 MEMORY = 0.93
-"""What is remembered of such scores from step to step."""
+"""What is remembered of scores from step to step."""
 ITERATIONS = 12
 """Steps of conjugate gradients in the quadratic model."""
 REMOVAL = 0.5
@@ -153,10 +153,7 @@ class UnitScores:
         return slope, float((change / moved.abs().square().sum()).clamp_min(0))
 
     def _model(self, made: ComplexImages, batch: Batch, axes: tuple[int, ...], mask: KspaceMask) -> QuadraticModel:
-        recon = self.problem.recon
-        if batch.cut is not None and (at := getattr(recon, "at", None)) is not None:
-            recon = at(batch.cut)
-        tells = getattr(recon, "penalty", None)
+        tells = getattr(at_batch(self.problem.recon, batch), "penalty", None)
         penalty = torch.as_tensor(PENALTY if tells is None else tells(made)).to(made.real)
         return QuadraticModel(Encoding(batch.maps, axes), mask, penalty, bool(batch.geometry.indexes))
 
@@ -164,33 +161,32 @@ class UnitScores:
         """The scores of all units, over all processes.
 
         Args:
-            remembered: What this gave last in the step before, (2, *units).
+            remembered: What this gave last in the step before, (3, *units): sums of both scores, and of how much
+                they count.
 
         Returns:
             The change of the mean loss if a unit were added, and if it were removed, infinite where nothing is
             known; and what to remember.
         """
-        sums = (self.slopes, self.energies, self.leverages, self.lengths, self.counted, self.probed, self.losses)
-        self.problem.group.sum(*sums)
+        mine = (self.slopes, self.energies, self.leverages, self.lengths, self.counted, self.probed, self.losses)
+        self.problem.group.sum(*mine)
         if self.linear:
             counted, probed = self.counted.clamp_min(1), self.probed.clamp_min(1)
             leverage, length = self.leverages / probed, self.lengths / probed
             slope, energy = self.slopes / counted, self.energies / counted
             add, remove = 1 / (1 + leverage), 1 / (1 - leverage).clamp_min(LEAST)
-            return (
-                self._total(slope * add + energy * length * add.square()),
-                self._total(REMOVAL * energy * length * remove.square() - slope * remove),
-                remembered,
-            )
+            added = self._total(slope * add + energy * length * add.square())
+            removed = self._total(REMOVAL * energy * length * remove.square() - slope * remove)
+            sums = MEMORY * remembered + torch.stack([added, removed, torch.ones_like(added)])
+            return sums[0] / sums[2], sums[1] / sums[2], sums
         probed = _with_neighbours(self.probed).clamp_min(1e-3)
         leverage, length = (_with_neighbours(each) / probed for each in (self.leverages, self.lengths))
         add = 1 / (1 + leverage)
         worth = self._total(self.slopes * add + self.energies * length * add.square())
-        here = torch.stack([worth, self.problem.pattern.total(self.counted[0])])
-        sums_and_counts = MEMORY * remembered + here
-        worth = sums_and_counts[0] / sums_and_counts[1].clamp_min(1e-3)
-        known = sums_and_counts[1] > 1.5
-        return torch.where(known, worth, torch.inf), torch.where(known, -worth, torch.inf), sums_and_counts
+        sums = MEMORY * remembered + torch.stack([worth, -worth, self.problem.pattern.total(self.counted[0])])
+        added, removed = sums[:2] / sums[2].clamp_min(1e-3)
+        known = sums[2] > 1.5
+        return torch.where(known, added, torch.inf), torch.where(known, removed, torch.inf), sums
 
     def _total(self, values: Float[Tensor, "coil *space"]) -> Units:
         return self.problem.pattern.total(values.sum(0))

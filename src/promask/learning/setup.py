@@ -17,7 +17,7 @@ from promask.learning.config import Config
 from promask.learning.hooks import EarlyStopping
 from promask.losses import find_segmentation
 from promask.losses.base import Loss
-from promask.problem.batches import SpectraSet
+from promask.problem.batches import SpectraSet, patient_parts
 from promask.problem.parallel import ALONE, Group, own_device
 from promask.problem.problem import STARTS, Problem, slicing_axis, starting_probabilities
 from promask.recon.base import Fittable, Reconstruction
@@ -88,7 +88,7 @@ class Setup:
             segmentation.check(chosen, reconstructed_channels(chosen, recon))
         learning, others = _split(chosen, loss, self.learner)
         if isinstance(recon, Fittable) and recon.prior is None:
-            recon = recon.fitted(full_images(learning, recon))
+            recon = recon.fitted(full_images(learning, recon), patient_parts(learning.groups))
         along = slicing_axis(pattern, recon, loss)
         samples = SpectraSet.for_loss(learning, device, loss, recon, group, along)
         validation = samples if others is None else SpectraSet.for_loss(others, device, loss, recon, group, along)

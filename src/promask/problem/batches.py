@@ -1,11 +1,12 @@
 """Batches of images, drawn without replacement: from memory, or prefetched from disk by a thread."""
 
 import copy
+import hashlib
 import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -86,6 +87,8 @@ MEMORY = 4 * 2**30
 """Bytes of spectra and targets that are kept; a larger data set is read again for every batch."""
 PREFETCHED = 4
 """Micro-batches that are read while one is worked on."""
+PARTS = 4
+"""Parts of the patients: what is measured in data, for each of them in the other three."""
 ENERGY_SAMPLES = 2000
 """The mean energy is that of all samples, or of this many of them at equal distances."""
 
@@ -146,6 +149,10 @@ class SpectraSet:
         self.map_rows = (len(self.data) // len(data)) if same_maps else len(self.data)
         """After so many samples, their sensitivities are those of the first ones again."""
         self.kept = self._read_all() if fits else None
+        self.parts: torch.Tensor | None = None
+        """To which part of the patients each sample belongs, if there are priors that have not seen it."""
+        if getattr(recon, "unseen", None) is not None:
+            self.parts = torch.tensor(patient_parts(self.data.groups))
 
     @staticmethod
     def for_loss(
@@ -245,14 +252,17 @@ class SpectraSet:
         """The samples of one piece after the other; from disk, the images are read in advance."""
         if self.kept is not None:
             for piece in pieces:
-                yield replace(_select(self.kept, piece.to(self.device)), indices=piece)
+                yield self._numbered(_select(self.kept, piece.to(self.device)), piece)
             return
         reading = ((piece, *self._read(piece)) for piece in pieces)
         with closing(prefetch(reading, PREFETCHED, self._note_waiting)) as read:
             for piece, found, labels, repeats in read:
                 batch = self._transformed(found, labels)
                 batch = batch if repeats is None else _select(batch, repeats.to(self.device))
-                yield replace(batch, indices=piece)
+                yield self._numbered(batch, piece)
+
+    def _numbered(self, batch: Batch, indices: torch.Tensor) -> Batch:
+        return replace(batch, indices=indices, parts=None if self.parts is None else self.parts[indices])
 
     def _read(self, indices: torch.Tensor) -> tuple[Collated, torch.Tensor | None, torch.Tensor | None]:
         """The samples with these indices, each once, their labels, and how they are repeated."""
@@ -308,6 +318,22 @@ class SpectraSet:
 
     def _note_waiting(self, seconds: float) -> None:
         self.seconds_waited += seconds
+
+
+def patient_parts(groups: Sequence[str]) -> list[int]:
+    """Parts of the patients, by a hash of their names: the same for all slices of a patient, wherever they are.
+
+    >>> patient_parts(["Ann", "Ann", "Bob", "Eve"])
+    [2, 2, 1, 0]
+
+    Args:
+        groups: The patient of each sample.
+
+    Returns:
+        Numbers from 0 to 3.
+    """
+    part_of = {name: hashlib.sha256(name.encode()).digest()[-1] % PARTS for name in set(groups)}
+    return [part_of[name] for name in groups]
 
 
 def index_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:

@@ -2,10 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Integer
 from torch import Tensor
 
 from promask.errors import InputError
@@ -28,8 +29,11 @@ class Fittable(Protocol):
     def prior(self) -> Tensor | None:
         """What was fitted; None before."""
 
-    def fitted(self, series: Iterable[AnyImages], /) -> "Reconstruction":
-        """The same with a prior from fully sampled images, (batch, channel, *space) each."""
+    def fitted(self, series: Iterable[AnyImages], parts: Sequence[int] | None = None, /) -> "Reconstruction":
+        """The same with a prior from fully sampled images, (batch, channel, *space) each.
+
+        `parts` tells to which part of the patients each of them belongs: then there are also priors without each.
+        """
 
 
 @runtime_checkable
@@ -102,11 +106,12 @@ class SpectralReconstruction(ABC):
     def __post_init__(self) -> None:
         check_settings(getattr(self, "iterations", None), getattr(self, "regularisation", None))
 
-    def at(self, cut: Cut) -> "SpectralReconstruction":
+    def at(self, cut: Cut | None, parts: Integer[Tensor, " batch"] | None = None) -> "SpectralReconstruction":
         """The same for slices of volumes, where it depends on their position or on the scale of the volumes.
 
         Args:
-            cut: Where the slices of the next call were cut out of their volumes.
+            cut: Where the slices of the next call were cut out of their volumes; None: they are whole.
+            parts: To which part of the patients each belongs, where a prior must not have seen them.
 
         Returns:
             A reconstruction for these slices.
@@ -146,9 +151,24 @@ def is_temporal(recon: Reconstruction) -> bool:
 
 def reconstruct_batch(recon: Reconstruction, batch: Batch, mask: KspaceMask) -> AnyImages:
     """The images of a batch, for a mask in FFT order, (batch or 1, 1, *space) or (*space)."""
-    if batch.cut is not None and (at := getattr(recon, "at", None)) is not None:
-        recon = at(batch.cut)
-    return reconstruct_spectra(recon, batch.spectra, mask, batch.maps, batch.geometry.indexes)
+    return reconstruct_spectra(at_batch(recon, batch), batch.spectra, mask, batch.maps, batch.geometry.indexes)
+
+
+def at_batch(recon: Reconstruction, batch: Batch) -> Reconstruction:
+    """The reconstruction for the samples of a batch: where they were cut out, and with priors from other patients.
+
+    Args:
+        recon: Any reconstruction.
+        batch: The samples.
+
+    Returns:
+        The same, if it does not depend on them.
+    """
+    at = getattr(recon, "at", None)
+    if at is None or (batch.cut is None and batch.parts is None):
+        return recon
+    found: Reconstruction = at(batch.cut, batch.parts)
+    return found
 
 
 def reconstruct_spectra(

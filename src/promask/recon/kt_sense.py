@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
@@ -54,6 +54,8 @@ class KtSense(SpectralReconstruction):
         iterations: Steps of conjugate gradients.
         prior: The power that is expected of each temporal frequency at each pixel, (frame, *space), in FFT order
             along frequencies; `fitted` measures it. None: the same at all pixels, see `usual_power`.
+        unseen: The same without each part of the patients, (part, frame, *space), for learning: series that the
+            prior was measured in are reconstructed too well with it. The last one is for all further parts.
     """
 
     regularisation: float = 1e-4
@@ -61,29 +63,47 @@ class KtSense(SpectralReconstruction):
     prior: Float[Tensor, "frame *space"] | Float[Tensor, "batch 1 frame *space"] | None = field(
         default=None, compare=False, repr=False
     )
+    unseen: Float[Tensor, "part frame *space"] | None = field(default=None, compare=False, repr=False)
 
     name = "kt-sense"
     temporal = True
     linear: ClassVar[bool] = True
-    arrays: ClassVar[tuple[str, ...]] = ("prior",)
+    arrays: ClassVar[tuple[str, ...]] = ("prior", "unseen")
 
-    def at(self, cut: Cut) -> "KtSense":
-        """The same with the prior at the positions of slices or columns."""
+    def at(self, cut: Cut | None, parts: Integer[Tensor, " batch"] | None = None) -> "KtSense":
+        """The same with the prior at the positions of slices or columns, measured without their patients."""
         if self.prior is None:
             return self
-        prior = self.prior.index_select(cut.axis, cut.positions.to(self.prior.device))
-        return replace(self, prior=prior.movedim(cut.axis, 0).unsqueeze(1))
+        priors, numbers = self.prior[None], torch.zeros((), dtype=torch.int64)
+        if self.unseen is not None and parts is not None:
+            priors, numbers = self.unseen, parts.to(self.unseen.device).clamp_max(len(self.unseen) - 1)
+        if cut is not None:
+            prior = priors.movedim(cut.axis + 1, 1)[numbers, cut.positions.to(priors.device)]
+        else:
+            prior = priors[numbers.expand(1) if parts is None else numbers]
+        return replace(self, prior=prior.unsqueeze(1), unseen=None)
 
-    def fitted(self, series: Iterable[AnyImages]) -> "KtSense":
+    def fitted(self, series: Iterable[AnyImages], parts: Sequence[int] | None = None) -> "KtSense":
         """The same with a prior from training data.
 
         Args:
             series: Fully sampled images, (batch, 1, frame, *space) each; their scale makes no difference.
+            parts: To which part of the patients each of them belongs, counted from 0.
 
         Returns:
-            A reconstruction whose prior is their mean power, averaged over neighbouring pixels.
+            A reconstruction whose prior is their mean power, averaged over neighbouring pixels; with `parts` of
+            several patients also priors without each part.
         """
-        return replace(self, prior=temporal_power(series))
+        if parts is None or len(set(parts)) < 2:
+            return replace(self, prior=temporal_power(series))
+        total, sums = torch.zeros(()), dict[int, Tensor]()
+        for part, images in zip(parts, series, strict=True):
+            power = relative_power(images)
+            total, sums[part] = total + power, sums[part] + power if part in sums else power
+        prior = smooth_power(total)
+        known = range(max(sums) + 1)
+        unseen = [smooth_power(total - sums[part]) if part in sums else prior for part in known]
+        return replace(self, prior=prior, unseen=torch.stack([*unseen, prior]))
 
     def penalty(self, series: AnyImages) -> Tensor:
         """What |x_f|^2 is weighted with.
@@ -125,11 +145,34 @@ def temporal_power(series: Iterable[AnyImages]) -> Float[Tensor, "frequency *pix
     """
     total: Tensor | None = None
     for each in series:
-        power = to_frequencies(each.abs()).abs().square().sum((0, 1)).cpu()
-        power = power / power[0].mean()
-        total = power if total is None else total + power
+        total = relative_power(each) if total is None else total + relative_power(each)
     if total is None:
         raise InputError("A prior needs at least one series.")
+    return smooth_power(total)
+
+
+def relative_power(series: AnyImages) -> Float[Tensor, "frequency *pixels"]:
+    """The power of each temporal frequency at each pixel, relative to that of the mean over time.
+
+    Args:
+        series: Fully sampled images, (batch, channel, frame, *space).
+
+    Returns:
+        The sum over batch and channels, (frame, *space).
+    """
+    power = to_frequencies(series.abs()).abs().square().sum((0, 1)).cpu()
+    return power / power[0].mean()
+
+
+def smooth_power(total: Float[Tensor, "frequency *pixels"]) -> Float[Tensor, "frequency *pixels"]:
+    """A prior from the sum of the powers of series: see `temporal_power`.
+
+    Args:
+        total: The sum, (frame, *space).
+
+    Returns:
+        The same for f and -f, averaged over neighbouring pixels.
+    """
     total = total + total.flip(0).roll(1, 0)
     planes = total.reshape(1, -1, *total.shape[-2:])
     widths = [min(SMOOTHING, n - 1 + n % 2) for n in total.shape[-2:]]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 from torch import Tensor
 
 from promask.errors import InputError
@@ -54,9 +54,9 @@ class TemporalReconstruction(SpectralReconstruction):
         if self.regularisation == 0:
             raise InputError(f"regularisation must be above 0, such as 0.006, but is {self.regularisation!r}.")
 
-    def at(self, cut: Cut) -> "TemporalReconstruction":
+    def at(self, cut: Cut | None, parts: Integer[Tensor, " batch"] | None = None) -> "TemporalReconstruction":
         """The same for columns of series with these largest magnitudes."""
-        return replace(self, scale=cut.scales)
+        return self if cut is None else replace(self, scale=cut.scales)
 
     def penalty(self, series: ComplexImages) -> Tensor:
         """The weights of a sum of |x_f|^2 that is as steep as the prior around these series, as a quadratic model.

@@ -25,6 +25,10 @@ MOST_CENTRE = 0.7
 """The largest share of the lines of a frame that lie in that centre."""
 NARROWEST, WIDEST = 0.5, 1.25
 """The spacings of lattices that are tried, in accelerations: narrow ones leave out the outermost lines."""
+INNER = (0, 0.25, 0.375, 0.5, 0.625)
+"""The spacings of lattices around the centre of other masks, in accelerations; 0: all units."""
+REACHES = (0, 0.03, 0.08, 0.16, 0.25, 0.4)
+"""How far these reach, in half widths of k-space."""
 FIRST = 8.0
 """More than any distance from the centre."""
 
@@ -163,6 +167,31 @@ def lattices(pattern: Pattern, budget: int, width: int | None = None) -> Iterato
         across = [()] if directions == 1 else [(shift,) for shift in range(1, max(2, spacing))]
         for shift, others in itertools.product(range(1, max(2, spacing // 2 + 1)), across):
             values = lattice(pattern, spacing, (*others, shift))
+            yield pattern.largest(values.masked_fill(kept, torch.inf), budget)
+
+
+def with_other_centres(
+    pattern: Pattern, budget: int, units: UnitMask, width: int | None = None
+) -> Iterator[UnitMask]:
+    """The same mask with a lattice of its own around the centre, of several spacings, shifts and widths.
+
+    What is too much then is left out, the outermost first; what lacks is added, the innermost first.
+
+    Args:
+        pattern: A pattern whose frames have units of their own.
+        budget: How many units are acquired in all.
+        units: The mask, (*units), centred.
+        width: That of the calibration region, if it is given.
+
+    Yields:
+        Units of exactly the budget, (*units).
+    """
+    kept, distance = pattern.block(width or 0, budget), pattern.distance()
+    share, directions = pattern.units / budget, len(pattern.unit_shape) - 1
+    for spacing, reach in itertools.product(sorted({max(1, round(each * share)) for each in INNER}), REACHES):
+        for shift in range(1, max(2, spacing // 2 + 1)):
+            inner = lattice(pattern, spacing, (*[1] * (directions - 1), shift)) > 0
+            values = FIRST * torch.where(distance <= reach**2, inner, units) - distance
             yield pattern.largest(values.masked_fill(kept, torch.inf), budget)
 
 
