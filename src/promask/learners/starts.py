@@ -10,13 +10,14 @@ from torch import Tensor
 from promask.operators.fourier import fft_order
 from promask.problem.problem import Problem
 from promask.sampling import kt
+from promask.sampling.limits import FRAME
 from promask.types import UnitMask, Units
 
 
 def make_starts(problem: Problem, theta: Units) -> Bool[Tensor, "starts *units"]:
     """Where the race begins, in FFT order: patterns of the trade if frames have their own, or the given start."""
     pattern = problem.pattern
-    if pattern.varies and not problem.start.given:
+    if pattern.varies and pattern.indexed == FRAME and not problem.start.given:
         width = problem.centre or None
         return _different(
             problem, [*kt.lattices(pattern, problem.budget, width), *kt.goldens(pattern, problem.budget, width)]

@@ -232,7 +232,7 @@ class Swap:
         apart = [shape[0] // 2, *[0] * (len(shape) - 1)] if problem.pattern.varies else [APART] * len(shape)
         swapped = swap_best(members.cpu(), add.cpu(), remove.cpu(), group, count, most, apart)
         limits = problem.pattern.limits
-        if limits.largest_gap:
+        if limits.largest_gap or limits.cost:
             swapped = problem.nearest(swapped, problem.always, -add.nan_to_num(posinf=0)).cpu()
         return swapped.to(members.device)
 
