@@ -97,7 +97,7 @@ def learn(
         group: The processes that learn together, from `promask.problem.parallel.joined`.
         scheduler: The address of a Dask cluster that learns the members.
         **settings: The other fields of `Config`: `steps`, `batch_size`, `samples`, `members`, `pattern`, `axis`,
-            `centre`, `shutter`, `acs_shape`, `partial_fourier`, `largest_gap`, `equal_per`,
+            `centre`, `shutter`, `acs_shape`, `partial_fourier`, `largest_gap`, `equal_per`, `period`,
             `annealing`, `patience`, `seed`, `device`, `part`, `finetune`, `iterations`, ...; and how
             files are read: `volumes`, `size`, `slices`, `select`, `coils`, `noise`, `maps`, ...
 
