@@ -18,6 +18,7 @@ from benchmarks.network import network_steps
 from benchmarks.processes import PROCESSES, checkpoints, processes_table
 from benchmarks.reading import reading
 from benchmarks.reconstructions import COILS, WHOLE, reconstruction_steps, run_step
+from benchmarks.series import series_memory, series_steps
 from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
 from promask.baselines import baseline_mask
 from promask.data.arrays import from_images
@@ -93,6 +94,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256, help="pixels along each axis")
     parser.add_argument("--largest", type=int, default=SCALING_SIZES[-1], help="pixels of the largest grid")
     parser.add_argument("--volumes", type=int, default=40, help="number of volumes to read from files")
+    parser.add_argument("--frames", type=int, default=20, help="frames of each series")
     parser.add_argument("--volume", type=int, default=160, help="length of the large volume; 0: none")
     parser.add_argument(
         "--published", action="store_true", help="also run one member of the paper preset, which takes minutes"
@@ -118,6 +120,9 @@ def main() -> None:
     kept = checkpoints(data, 25 * arguments.steps)
     iterative = {"images": reconstruction_steps(data, arguments.steps), "step": run_step(data, arguments.steps)}
 
+    of_series = (arguments.frames, min(96, 3 * size // 8))
+    series = {**series_steps(arguments.steps, *of_series), "memory": series_memory(*of_series)}
+
     n = arguments.volume
     small = (n * 3 // 16, n // 2, n * 3 // 5)
     hybrid = {"steps": hybrid_steps(small, 120), "large": large_run((n, n * 6 // 5, n))} if n else None
@@ -135,6 +140,7 @@ def main() -> None:
         "processes": several,
         "checkpoints": kept,
         "iterative": iterative,
+        "series": series,
         "hybrid": hybrid,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -216,6 +222,7 @@ def show(record: dict[str, Any]) -> None:
         f"A step of learning for CG-SENSE takes {iterative['step']:.2f} s, so that {WHOLE} steps take "
         f"{WHOLE * iterative['step'] / 60:.1f} minutes."
     )
+    show_series(console, record["series"])
     if record["hybrid"] is None:
         return
     steps, large = record["hybrid"]["steps"], record["hybrid"]["large"]
@@ -226,6 +233,17 @@ def show(record: dict[str, Any]) -> None:
         f"{' x '.join(map(str, large['shape']))} with CG-SENSE, from raw data to the report: "
         f"{large['seconds'] / 60:.1f} minutes, {large['above_data'] / 2**30:.1f} GB above the "
         f"{large['data'] / 2**30:.2f} GB of the data."
+    )
+
+
+def show_series(console: Console, series: dict[str, Any]) -> None:
+    """Print what a step for series of frames takes."""
+    memory = ", ".join(f"{size / 2**20:.0f} MB for {number} series" for number, size in series["memory"].items())
+    console.print(
+        f"A step of swaps on {series['columns']} columns of series of {series['coils']} coils, "
+        f"{series['frames']} frames and {series['lines']} lines takes {series['seconds']:.2f} s, "
+        f"{series['transforms']:.2f} times its own Fourier transforms, and {series['reconstructions']:.2f} times "
+        f"its reconstructions. Peak memory above the data: {memory}."
     )
 
 

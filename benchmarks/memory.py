@@ -16,11 +16,12 @@ def _peak_memory(kind: str, size: int) -> int:
     data = hearts(size)
     STEPS[kind](hearts(16), 5)  # libraries are loaded and threads are started
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak is counted from here on
-    before = _kilobytes("VmRSS")
+    before = kilobytes("VmRSS")
     STEPS[kind](data, 5)
-    return 1024 * (_kilobytes("VmHWM") - before)
+    return 1024 * (kilobytes("VmHWM") - before)
 
 
-def _kilobytes(name: str) -> int:
+def kilobytes(name: str) -> int:
+    """A line of what Linux tells of this process."""
     status = Path("/proc/self/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith(name)).split()[1])

@@ -44,15 +44,15 @@ def reconstruction_steps(data: ArraySet, steps: int) -> list[dict[str, Any]]:
     for name, (of, differentiate) in KINDS.items():
         recon = make_reconstruction(of)
         samples = SpectraSet(scanned, torch.device("cpu"), recon=recon)
-        transforms = _Transforms()
+        transforms = Transforms()
         with transforms:
             _one_image(samples, differentiate)
         wavelets = _wavelets(recon, samples, there_and_back=differentiate is loss_and_slopes)
         # Measured alternately, so that the load of the machine is the same for both.
         pairs = []
         for _ in range(max(3, 2 * steps)):
-            whole = _seconds(lambda samples=samples, way=differentiate: _one_image(samples, way))
-            pairs.append((whole, _seconds(transforms.again) + _seconds(wavelets)))
+            whole = seconds_of(lambda samples=samples, way=differentiate: _one_image(samples, way))
+            pairs.append((whole, seconds_of(transforms.again) + seconds_of(wavelets)))
         rows.append(
             {
                 "step": name,
@@ -74,7 +74,7 @@ def run_step(data: ArraySet, steps: int) -> float:
     return statistics.median(after - before for before, after in itertools.pairwise(stamps))
 
 
-class _Transforms(TorchDispatchMode):
+class Transforms(TorchDispatchMode):
     """Records all Fourier transforms, and can repeat them."""
 
     def __init__(self) -> None:
@@ -114,7 +114,8 @@ def _wavelets(recon: Reconstruction, samples: SpectraSet, there_and_back: bool) 
     return again
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
+    """How long something takes, once."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -92,3 +92,16 @@ def test_the_point_spread_is_in_x_f_space(lattice):
     wanted = np.abs(np.fft.fftshift(np.fft.ifftn(lattice.mask[:, :, 0].numpy())))
     assert np.array_equal(places, np.argwhere(wanted > 0.5 * wanted.max()))
     assert len(places) == 4
+
+
+def test_bare_masks_beside_a_series_have_its_axes(lattice):
+    """An array does not tell that its first axis counts frames: alone, it is taken for a volume."""
+    bare = lattice.mask.clone()
+    (alone,) = pictures(point_spread_figure({"bare": bare}), SPREAD)
+    assert alone.get_ylabel() == "axis 0"
+    beside = pictures(point_spread_figure({"lattice": lattice, "bare": bare}), SPREAD)
+    assert [axes.get_ylabel() for axes in beside] == ["temporal frequency"] * 2
+    known, taken = (np.asarray(axes.images[0].get_array()) for axes in beside)
+    assert np.array_equal(known, taken)
+    other = pictures(point_spread_figure({"lattice": lattice, "other": bare[:4]}), SPREAD)
+    assert other[1].get_ylabel() == "axis 0"

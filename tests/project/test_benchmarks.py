@@ -24,7 +24,20 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_benchmark_runs(tmp_path):
     """Small and short: that it works, not how fast it is."""
-    sizes = ["--steps", "2", "--size", "32", "--largest", "128", "--volumes", "4", "--volume", "0"]
+    sizes = [
+        "--steps",
+        "2",
+        "--size",
+        "32",
+        "--largest",
+        "128",
+        "--volumes",
+        "4",
+        "--volume",
+        "0",
+        "--frames",
+        "4",
+    ]
     command = [sys.executable, "-m", "benchmarks", *sizes, "--out", tmp_path / "bench.json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
@@ -44,6 +57,13 @@ def test_the_benchmark_runs(tmp_path):
     assert "Checkpoints of a run of 50 steps" in shown
     assert [row["fourier"] for row in record["iterative"]["images"]] == [24, 43, 44, 101]
     assert "this / its own transforms" in shown
+    series = record["series"]
+    assert (series["coils"], series["frames"], series["lines"], series["columns"]) == (8, 4, 12, 160)
+    assert series["fourier"] > 0
+    assert series["transforms"] > 1
+    assert series["reconstructions"] > 1
+    assert set(series["memory"]) == {"2", "8"}
+    assert "times its own Fourier transforms" in shown
 
 
 def test_slices_are_timed_beside_whole_volumes():

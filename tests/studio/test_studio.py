@@ -168,20 +168,6 @@ def test_a_readout_that_is_known_is_not_undersampled(client, tmp_path):
     assert " --axis kx " in lines["command"]
 
 
-def test_frames_are_images_of_their_own_only_if_somebody_says_so(client, tmp_path):
-    upload = sent(client, kspace_file(tmp_path / "cine.npy"))
-    wish = {"upload": upload, "acceleration": 4, "axes": "frame ky kx"}
-    settings = {"axes": "frame ky kx"}
-    assert client.get(f"/api/uploads/{upload}", params=settings).json()["frames"] == 6
-    refused = client.post("/api/check", json=wish)
-    assert refused.status_code == 400
-    assert refused.json()["error"].startswith("cine.npy has 6 frames")
-    assert client.get(f"/api/uploads/{upload}", params={**settings, "each_frame": True}).status_code == 200
-    checked = client.post("/api/check", json={**wish, "each_frame": True}).json()
-    assert checked["budget"] == {"acquired": 6, "units": 24}
-    assert "--axes 'frame ky kx' --each-frame --accel 4" in checked["command"]
-
-
 def test_names_in_files_are_text_of_limited_length(client, tmp_path):
     trap = "<img src=x onerror=alert(1)>"
     arrays = dict.fromkeys([trap, "a" * 5000, "two\nlines", "other"], np.eye(24)[None].repeat(3, axis=0))

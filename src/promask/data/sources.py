@@ -232,11 +232,8 @@ def read_part(
         The data set, the prepared samples of the part, and the name of the part.
     """
     whole = load(data, reading)
-    if recon is not None and is_temporal(recon) and whole.geometry.indexed != FRAME:
-        raise InputError(
-            f"{recon.name} reconstructs series of frames, but {whole.name} has none: name their axis with `axes`, "
-            f"such as 'slice frame y x', or choose another reconstruction."
-        )
+    if recon is not None:
+        check_frames(recon, whole.geometry, whole.name)
     chosen, part = choose_part(whole, part, default)
     samples = prepare(chosen, on_file)
     description = describe_data(samples, recon, whole)
@@ -244,6 +241,24 @@ def read_part(
     if not isinstance(whole, Subset | CalibratedSet):
         logger.info(description.sentence())
     return DataPart(whole, samples, part, description)
+
+
+def check_frames(recon: Reconstruction, geometry: Geometry, name: str) -> None:
+    """Refuse a reconstruction that reconstructs frames together, if there are none.
+
+    Args:
+        recon: Any reconstruction.
+        geometry: What is known of the axes of the data.
+        name: What the data are called in the message.
+
+    Raises:
+        InputError: If it needs frames, and the data have none.
+    """
+    if is_temporal(recon) and geometry.indexed != FRAME:
+        raise InputError(
+            f"{recon.name} reconstructs series of frames, but {name} has none: name their axis with `axes`, "
+            f"such as 'slice frame y x', or choose another reconstruction."
+        )
 
 
 def refuse_series(data: SampleSet, what: str) -> None:

@@ -26,7 +26,6 @@ from promask.figures.layout import (
     width_of,
 )
 from promask.learning.run import Run
-from promask.sampling.pattern import PER_FRAME
 from promask.types import Image, SampleSet
 
 if TYPE_CHECKING:
@@ -96,17 +95,10 @@ def examples_of(runs: Sequence[Run], on_file: OnFile | None = None) -> dict[str,
     return examples
 
 
-def pattern_name(run: Run) -> str:
-    """The pattern of a run by the number of its undersampled directions: `1d`, `2d`, `3d`; `kt` or `kt-2d`."""
-    pattern = run.distribution.pattern
-    name = f"{pattern.encoded}d"
-    return next((each for each, within in PER_FRAME.items() if pattern.varies and within == name), name)
-
-
 def group_runs(runs: Sequence[Run]) -> dict[str, dict[float, Run]]:
     """Runs by row and acceleration; rows are named by what they differ in."""
     features = [
-        (short_source(run.record.data.source), pattern_name(run), run.config.loss, run.config.recon)
+        (short_source(run.record.data.source), run.distribution.pattern.name, run.config.loss, run.config.recon)
         for run in runs
     ]
     differing = [0, *(place for place in (1, 2, 3) if len({each[place] for each in features}) > 1)]

@@ -1,6 +1,7 @@
 """What physicists look at: point-spread functions, noise amplification and sampling density; masks are columns."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -196,7 +197,16 @@ def noise_figure(maps: Mapping[str, NoiseMap]) -> "Figure":
 def _exported(masks: Mapping[str, Any]) -> dict[str, ExportedMask]:
     if not masks:
         raise InputError("There is no mask to show: name a run or a mask file.")
-    return {name: load_mask(mask)[0] for name, mask in masks.items()}
+    found = {name: load_mask(mask)[0] for name, mask in masks.items()}
+    series = next((mask for mask in found.values() if mask.indexed and mask.directions), None)
+    return found if series is None else {name: _named_like(mask, series) for name, mask in found.items()}
+
+
+def _named_like(mask: ExportedMask, series: ExportedMask) -> ExportedMask:
+    """A mask of whose axes nothing is known, with those of a series of the same shape beside it."""
+    if mask.directions or mask.indexed or mask.mask.shape != series.mask.shape or mask.free == (0,):
+        return mask
+    return replace(mask, indexed=series.indexed, directions=series.directions, readout=series.readout)
 
 
 def _columns(masks: Mapping[str, ExportedMask], rows: Sequence[float]) -> "tuple[Figure, list[list[Axes]]]":

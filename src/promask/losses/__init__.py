@@ -37,8 +37,8 @@ def make_loss(loss: str | LossFunction, segmentation: Segmentation | None = None
     '0.3*mse + 0.7*ssim'
 
     Args:
-        loss: `mse`, `l1`, `ssim`, `psnr`, `complex-mse`, `complex-l1`, `segmentation`, a weighted sum of such,
-            or a function of images and targets, (batch, channel, *space) both.
+        loss: `mse`, `l1`, `ssim`, `psnr`, `motion`, `complex-mse`, `complex-l1`, `segmentation`, a weighted sum
+            of such, or a function of images and targets, (batch, channel, *space) both.
         segmentation: What `segmentation` stands for.
 
     Returns:

@@ -89,9 +89,9 @@ class ImageLoss:
     ('l1', 'HuberLoss')
 
     Args:
-        loss: `mse`, `l1`, `ssim` or `psnr` of magnitudes, `complex-mse` or `complex-l1`; or any differentiable
-            function of images and targets, (batch, channel, *space) both, which returns a scalar, a mean over the
-            images.
+        loss: `mse`, `l1`, `ssim` or `psnr` of magnitudes, `motion` of series of frames, `complex-mse` or
+            `complex-l1`; or any differentiable function of images and targets, (batch, channel, *space) both, which
+            returns a scalar, a mean over the images.
         phase: Whether a function of your own takes complex images instead of magnitudes.
     """
 

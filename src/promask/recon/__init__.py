@@ -107,13 +107,15 @@ def with_settings(recon: Reconstruction, settings: Mapping[str, Any]) -> Reconst
 def settings_of(recon: Reconstruction) -> dict[str, Any]:
     """The settings by which a reconstruction of the table can be made again; none for those of others.
 
-    >>> settings_of(CgSense())
-    {'regularisation': 0.003, 'iterations': 10}
+    What is infinite, the name tells, and JSON cannot.
+
+    >>> settings_of(CgSense()), settings_of(ViewSharing(math.inf))
+    ({'regularisation': 0.003, 'iterations': 10}, {})
     """
     if not (is_built_in(recon) and dataclasses.is_dataclass(recon)):
         return {}
-    names = (each.name for each in dataclasses.fields(recon))
-    return {name: getattr(recon, name) for name in names if name not in getattr(recon, "arrays", ())}
+    names = (each.name for each in dataclasses.fields(recon) if each.name not in getattr(recon, "arrays", ()))
+    return {name: value for name in names if (value := getattr(recon, name)) != math.inf}
 
 
 def names_temporal(name: str) -> bool:

@@ -192,6 +192,16 @@ class Pattern:
         )
 
     @property
+    def name(self) -> str:
+        """`1d`, `2d` or `3d`, by the number of undersampled directions; of each frame, `kt` or `kt-2d`.
+
+        >>> Pattern((4, 6), free=(1,)).name, Pattern((20, 4, 6), free=(0, 1), indexed="frame").name
+        ('1d', 'kt')
+        """
+        within = f"{self.encoded}d"
+        return next((name for name, inner in PER_FRAME.items() if self.varies and inner == within), within)
+
+    @property
     def varies(self) -> bool:
         """Whether each frame or contrast of a series has units of its own."""
         return bool(self.indexed) and self.free[0] == 0

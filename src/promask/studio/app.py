@@ -31,7 +31,7 @@ from promask.data.reading import READOUTS
 from promask.data.sources import BUILT_IN
 from promask.errors import InputError
 from promask.export import FORMATS, read_mask, write_mask
-from promask.recon import RECONSTRUCTIONS
+from promask.recon import RECONSTRUCTIONS, names_temporal
 from promask.report.page import palette
 from promask.studio.jobs import DONE, ENDED, Job, Studio
 from promask.studio.processes import describe_error
@@ -39,7 +39,6 @@ from promask.studio.request import (
     ENDINGS,
     LONGEST_ARRAY,
     LONGEST_AXES,
-    LOSSES,
     MASK_ENDINGS,
     MEGABYTE,
     MOST_COILS,
@@ -93,6 +92,7 @@ def make_page(limit: int) -> tuple[str, str]:
     nonce = secrets.token_urlsafe(16)
     known = {"viridis": palette("viridis").tolist(), "endings": ENDINGS, "mostFiles": MOST_FILES}
     known |= {"limit": limit, "megabytes": limit / MEGABYTE, "maskEndings": MASK_ENDINGS}
+    known |= {"temporal": list(filter(names_temporal, RECONSTRUCTIONS))}
     text = Template(_read("page.html")).substitute(
         nonce=nonce,
         style=_read("style.css"),
@@ -101,7 +101,6 @@ def make_page(limit: int) -> tuple[str, str]:
         sets=_options(BUILT_IN),
         readouts=_options(READOUTS),
         recons=_options(RECONSTRUCTIONS),
-        losses=_options(LOSSES),
         formats=_options(FORMATS),
         endings=",".join(ENDINGS),
         mask_endings=",".join(MASK_ENDINGS),
@@ -218,8 +217,8 @@ def _refuse(_: Request, error: Exception) -> JSONResponse:
 
 def _add_calls(app: FastAPI, studio: Studio) -> None:
     @app.get("/api/data/{name}")
-    def describe_built_in(name: str) -> dict[str, Any]:
-        return studio.describe_built_in(name)
+    def describe_built_in(name: str, request: Annotated[ReadingRequest, Query()]) -> dict[str, Any]:
+        return studio.describe_built_in(name, request.reading())
 
     @app.post("/api/uploads", status_code=201)
     def begin_upload() -> dict[str, Any]:

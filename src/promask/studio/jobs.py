@@ -230,9 +230,14 @@ DEFAULT_LIMIT = 1000
 DESCRIBE_SECONDS = 60.0
 """How long data may take to be opened: a damaged file may keep its reader busy for ever."""
 MOST_DESCRIPTIONS = 20
-"""Of an upload; then the oldest goes."""
+"""Of an upload, or of all built-in data sets; then the oldest goes."""
 IDLE_SECONDS = 12 * 3600
 """After this time, what nobody has asked for is removed."""
+
+
+def _drop_oldest(descriptions: dict[Any, dict[str, Any]]) -> None:
+    for oldest in list(descriptions)[:-MOST_DESCRIPTIONS]:
+        descriptions.pop(oldest, None)
 
 
 class Studio:
@@ -253,7 +258,7 @@ class Studio:
         self.jobs = Jobs(self.folder / "jobs", most_running)
         self.closing = threading.Event()
         """Set when the studio is about to close: whoever watches a job stops watching."""
-        self._built_in: dict[str, dict[str, Any]] = {}
+        self._built_in: dict[tuple[str, Reading], dict[str, Any]] = {}
         self._description_slots = threading.Semaphore(most_running)
         self._description_workers: set[Worker] = set()
 
@@ -265,13 +270,17 @@ class Studio:
         self.jobs.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def describe_built_in(self, name: str) -> dict[str, Any]:
-        """What a built-in data set holds."""
+    def describe_built_in(self, name: str, reading: Reading = Reading()) -> dict[str, Any]:
+        """What a built-in data set holds, if it is read in this way."""
         if name not in BUILT_IN:
             raise RefusedError(404, f"{name!r} is not a built-in data set: choose one of {', '.join(BUILT_IN)}.")
-        if name not in self._built_in:
-            self._built_in[name] = self._describe(describe, (name, Reading()), self._environment(self.folder))
-        return self._built_in[name]
+        known = self._built_in
+        if (found := known.get((name, reading))) is None:
+            found = known[name, reading] = self._describe(
+                describe, (name, reading), self._environment(self.folder)
+            )
+            _drop_oldest(known)
+        return found
 
     def describe_upload(self, upload: Upload, reading: Reading = Reading()) -> dict[str, Any]:
         """What the files of an upload hold, if they are read in this way."""
@@ -282,8 +291,7 @@ class Studio:
                 environment = self._environment(folder, upload.folder / "cache")
                 found = self._describe(describe, (data, reading), environment)
             known[reading] = found
-            for oldest in list(known)[:-MOST_DESCRIPTIONS]:
-                known.pop(oldest, None)
+            _drop_oldest(known)
         return found
 
     def describe_mask(self, upload: Upload) -> dict[str, Any]:
@@ -323,7 +331,7 @@ class Studio:
         """The upload that was chosen, if any, DATA as on the command line, and its description, if known."""
         if request.upload is None:
             data = request.data or ""
-            return None, data, self._built_in.get(data)
+            return None, data, self._built_in.get((data, request.reading()))
         upload = self.uploads.get(request.upload)
         return upload, upload.locate()[1], upload.descriptions.get(request.reading())
 

@@ -30,9 +30,10 @@ from promask.errors import InputError, InputWarning, one_line
 from promask.export import ExportedMask, read_mask
 from promask.figures.inspection import inspection_figure
 from promask.learning.hooks import Progress
+from promask.recon import KtSense, ZeroFilled
 from promask.report.pipeline import learn_and_report
 from promask.sampling.pattern import Pattern
-from promask.studio.request import LONGEST_ARRAY, geometry_of
+from promask.studio.request import LONGEST_ARRAY, geometry_of, shape_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -161,6 +162,8 @@ def _exit_with_parent() -> None:
 DOTS_PER_INCH = 110
 LONGEST_TEXT = 300
 """Letters of each thing that is told of data: names in files may be of any length."""
+SERIES_RECON = KtSense.name
+"""The reconstruction that suits frames: zero-filling gains nothing from other lines in other frames."""
 PICTURE_INTERVAL = 0.1
 """Seconds between two pictures of the probabilities."""
 
@@ -198,7 +201,9 @@ def _describe_samples(found: Inspection, data: str, reading: Reading) -> dict[st
         "sentence": one_line(about.sentence(), LONGEST_TEXT),
         "images": about.samples,
         "subjects": about.subjects,
+        "name": short_source(data),
         "frames": about.frames,
+        "series": about.frames > 1 and not reading.each_frame,
         "channels": len(found.sample.image),
         "shape": list(about.shape),
         "extent": [list(ends) for ends in about.acquired],
@@ -207,18 +212,8 @@ def _describe_samples(found: Inspection, data: str, reading: Reading) -> dict[st
         "held_out": found.held_out,
         "picture": encode_figure(inspection_figure(found)),
     }
-    suggested = Pattern.on(about.shape, geometry_of(known))
-    return known | {"pattern": f"{len(suggested.free)}d", "refusal": _refusal(about.frames, data, reading)}
-
-
-def _refusal(frames: int, data: str, reading: Reading) -> str | None:
-    """Why nothing can be learned here from data with frames, if there is a reason."""
-    if frames == 1 or reading.each_frame:
-        return None
-    return (
-        f"{short_source(data)} has {frames} frames; promask learn --pattern kt learns patterns over time: "
-        f"here, choose that each frame is an image of its own."
-    )
+    suggested = Pattern.on(shape_of(known), geometry_of(known))
+    return known | {"pattern": suggested.name, "recon": SERIES_RECON if known["series"] else ZeroFilled.name}
 
 
 def describe_mask(path: Path, send: Send) -> dict[str, Any]:
@@ -246,9 +241,14 @@ def encode_figure(figure: "Figure") -> str:
 
 
 def describe_pattern(pattern: Pattern | None) -> dict[str, Any]:
-    """What the page needs to draw the units of a pattern; nothing while it is not known."""
-    names = ("shape", "free", "directions")
-    return {name: None if pattern is None else list(getattr(pattern, name)) for name in names}
+    """What the page needs to draw the units of a pattern, and whether frames have units of their own.
+
+    Nothing while the pattern is not known.
+    """
+    if pattern is None:
+        return dict.fromkeys(("shape", "free", "directions", "varies"))
+    lists = {name: list(getattr(pattern, name)) for name in ("shape", "free", "directions")}
+    return {**lists, "varies": pattern.varies}
 
 
 def encode_probabilities(probabilities: torch.Tensor) -> dict[str, Any]:
@@ -323,11 +323,13 @@ def learn(task_input: LearnInput, send: Send) -> dict[str, Any]:
         )
     last = {"done": reporter.done, "losses": reporter.losses, "units": encode_probabilities(run.probabilities)}
     send("step", {**last, **describe_pattern(run.distribution.pattern)})
-    data, evaluation = run.record.data, run.record.evaluation
+    data, evaluation, pattern = run.record.data, run.record.evaluation, run.distribution.pattern
     assert evaluation is not None
+    measured = ("psnr", "psnr_moving", "ssim", "nmse", "images", "recon")
     return {
         "acceleration": run.acceleration,
-        "units": run.distribution.pattern.units,
+        "units": pattern.units,
+        "series": bool(pattern.indexed),
         "budget": run.distribution.budget,
         "seconds": run.record.seconds,
         "plain": run.record.reference,
@@ -335,5 +337,5 @@ def learn(task_input: LearnInput, send: Send) -> dict[str, Any]:
         "steps": run.config.steps,
         "images": data.images,
         "held_out": evaluation.part != data.part,
-        "evaluation": {name: getattr(evaluation, name) for name in ("psnr", "ssim", "nmse", "images", "recon")},
+        "evaluation": {name: getattr(evaluation, name) for name in measured},
     }

@@ -15,20 +15,22 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from promask.data.axes import DIRECTIONS
+from promask.data.axes import DIRECTIONS, FRAME
 from promask.data.readers.nifti import split_name
 from promask.data.reading import Reading
-from promask.data.sources import BUILT_IN, READERS
+from promask.data.sources import BUILT_IN, READERS, check_frames
 from promask.errors import InputError
 from promask.export.formats import BY_SUFFIX
-from promask.learning.config import Config
+from promask.learning.config import MOTION, Config
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
 from promask.sampling.limits import BLOCK, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry
 
-PATTERNS = ("2d", "1d")
-LOSSES = ("mse", "l1", "ssim")
+PATTERNS = ("2d", "1d", "kt", "kt-2d")
+LINES = ("1d", "kt")
+"""Patterns of one direction, which may be chosen."""
+LOSSES = ("mse", "l1", "ssim", MOTION)
 MOST_COILS = 64
 LONGEST_AXES, LONGEST_ARRAY = 200, 500
 """Letters of roles of axes, and of the name of an array."""
@@ -65,6 +67,9 @@ class LearnRequest(ReadingRequest):
     >>> request = LearnRequest(upload="id", acceleration=8, axes="slice ky kx", each_frame=True)
     >>> request.command("raw.npy")
     "promask learn raw.npy --axes 'slice ky kx' --each-frame --accel 8 --out runs/raw-x8"
+    >>> request = LearnRequest(data="cine", acceleration=6, pattern="kt", recon="kt-sense", coils=8, period=5)
+    >>> request.command("cine")
+    'promask learn cine --accel 6 --pattern kt --recon kt-sense --period 5 --coils 8 --out runs/cine-x6'
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -75,14 +80,17 @@ class LearnRequest(ReadingRequest):
     acceleration: float = Field(allow_inf_nan=False)
     pattern: str | None = None
     axis: int | str | None = None
-    loss: str = "mse"
+    loss: str | None = None
     recon: str = "zero-filled"
     steps: int | None = None
     seed: int | None = None
     centre: int | None = None
     shutter: str | None = None
     acs_shape: str = BLOCK
+    equal_per: str | None = None
+    period: int | None = None
     coils: int | None = None
+    noise: float | None = Field(None, allow_inf_nan=False)
 
     def check(self) -> None:
         """Refuse what the command line would refuse, before any data are read."""
@@ -94,12 +102,17 @@ class LearnRequest(ReadingRequest):
                 f"{self.data!r} is not a built-in data set ({', '.join(BUILT_IN)}), and the studio opens no other "
                 f"files of its machine: upload them, or use promask learn.",
             )
-        for name, names in {"pattern": (None, *PATTERNS), "loss": LOSSES, "recon": tuple(RECONSTRUCTIONS)}.items():
+        for name, names in {
+            "pattern": (None, *PATTERNS),
+            "loss": (None, *LOSSES),
+            "recon": tuple(RECONSTRUCTIONS),
+        }.items():
             if (value := getattr(self, name)) not in names:
                 raise RefusedError(400, f"{name} must be {' or '.join(filter(None, names))}, but is {value!r}.")
-        if self.axis is not None and (self.pattern != "1d" or self.axis not in (0, 1, *DIRECTIONS)):
+        if self.axis is not None and (self.pattern not in LINES or self.axis not in (0, 1, *DIRECTIONS)):
             raise RefusedError(
-                400, "The axis must be 0 or 1, or a direction such as ky, and goes with lines: the pattern 1d."
+                400,
+                "The axis must be 0 or 1, or a direction such as ky, and goes with lines: the pattern 1d or kt.",
             )
         if self.coils is not None and self.coils > MOST_COILS:
             raise RefusedError(400, f"coils must be at most {MOST_COILS}, but is {self.coils}.")
@@ -137,27 +150,46 @@ class LearnRequest(ReadingRequest):
         """
         if description is None or description["question"] is not None:
             return None
-        if description["refusal"] is not None:
-            raise RefusedError(400, description["refusal"])
+        geometry = geometry_of(description)
+        check_frames(make_reconstruction(self.recon), geometry, description["name"])
+        if self.loss == MOTION and not geometry.indexes:
+            raise RefusedError(
+                400, f"The loss {MOTION} is for series of frames, but {description['name']} has none."
+            )
         axis = None if self.axis is None else (self.axis,)
-        pattern = Pattern.on(description["shape"], geometry_of(description), self.pattern, axis)
-        pattern = LimitSettings(shutter=self.shutter, acs_shape=self.acs_shape).on(pattern)
+        pattern = Pattern.on(shape_of(description), geometry, self.pattern, axis)
+        pattern = LimitSettings(
+            shutter=self.shutter,
+            acs_shape=self.acs_shape,
+            equal_per=self.equal_per,
+            period=self.period or 0,
+        ).on(pattern)
         pattern.block(self.centre or 0, pattern.budget(self.acceleration))
         return pattern
 
     def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
-        """How many samples or lines will be acquired, of how many; None while that is not certain."""
+        """How many samples or lines will be acquired, of how many; None while that is not certain.
+
+        Where frames have a pattern of their own, it is also said how many `frames` it has.
+        """
         pattern = self.pattern_on(description)
         if pattern is None:
             return None
-        return {"acquired": pattern.budget(self.acceleration), "units": pattern.units}
+        frames = {"frames": pattern.unit_shape[0]} if pattern.varies else {}
+        return {"acquired": pattern.budget(self.acceleration), "units": pattern.units, **frames}
 
 
 def geometry_of(description: Mapping[str, Any]) -> Geometry:
-    """What a description tells of the axes of k-space."""
+    """What a description tells of the axes of k-space; of series, the first one is that of frames."""
     axes, readout = tuple(description["directions"]), description["readout"]
     extent = tuple((start, end) for start, end in description["extent"])
-    return Geometry(extent=extent, axes=axes, readout=None if readout is None else axes.index(readout))
+    geometry = Geometry(extent=extent, axes=axes, readout=None if readout is None else axes.index(readout))
+    return geometry.series(FRAME, description["frames"]) if description["series"] else geometry
+
+
+def shape_of(description: Mapping[str, Any]) -> tuple[int, ...]:
+    """The size of k-space in a description; of series, with the number of frames."""
+    return (*([description["frames"]] if description["series"] else []), *description["shape"])
 
 
 MEGABYTE = 1_000_000

@@ -2,10 +2,10 @@
 const source = { data: "brain", upload: null, name: "brain", reading: {}, description: null, asked: 0 };
 const TEXTS = ["array", "axes", "readout"];
 
-function chooseBuiltIn(name) {
+function chooseBuiltIn(name, reading) {
   Object.assign(source, { data: name, upload: null, name });
   at("own").hidden = true;
-  return chooseReading();
+  return chooseReading(reading);
 }
 
 // Fill in how the files are read, and look at them in this way.
@@ -21,15 +21,15 @@ async function describe() {
   const reading = Object.fromEntries(TEXTS.map((name) => [name, at(name).value]).filter(([, value]) => value));
   for (const name of ["each_frame", "skip_bad"]) if (at(name).checked) reading[name] = true;
   Object.assign(source, { reading, description: null });
-  remember("source", source.upload ? { upload: source.upload, name: source.name, reading } : { data: source.data });
+  remember("source", source.upload ? { upload: source.upload, name: source.name, reading } : { data: source.data, reading });
   at("reading").hidden = !source.upload;
   at("data-error").textContent = "";
   at("choices").replaceChildren();
   at("about-data").textContent = "Looking at the data …";
   document.dispatchEvent(new Event("source"));
   try {
-    const path = source.upload ? `/api/uploads/${source.upload}?${new URLSearchParams(reading)}` : `/api/data/${encodeURIComponent(source.data)}`;
-    const found = await call("GET", path);
+    const path = source.upload ? `/api/uploads/${source.upload}` : `/api/data/${encodeURIComponent(source.data)}`;
+    const found = await call("GET", `${path}?${new URLSearchParams(reading)}`);
     if (turn !== source.asked) return; // something else was chosen since
     if (found.question === null) source.description = found;
     showDescription(found);

@@ -111,12 +111,14 @@ function stateOf(news) {
 }
 
 function sentence(found) {
-  const { psnr, ssim, images } = found.evaluation;
-  const quality = [psnr === null ? "" : `PSNR ${psnr.toFixed(2)} dB`, ssim === null ? "" : `SSIM ${ssim.toFixed(4)}`].filter(Boolean);
-  const on = `${count(images, "image")}${found.held_out ? ", held out" : ", the same that it was learned from"}`;
+  const { psnr, psnr_moving, ssim, images } = found.evaluation;
+  const moving = psnr_moving === null ? "" : ` (${psnr_moving.toFixed(2)} dB in what moves)`;
+  const quality = [psnr === null ? "" : `PSNR ${psnr.toFixed(2)} dB${moving}`, ssim === null ? "" : `SSIM ${ssim.toFixed(4)}`].filter(Boolean);
+  const samples = (number) => (found.series ? `${number} series` : count(number, "image"));
+  const on = `${samples(images)}${found.held_out ? ", held out" : ", the same that it was learned from"}`;
   const stopped = found.stopped === null ? "" : `, and stopped after ${found.stopped} of ${found.steps} steps: the mask no longer changed`;
   const plain = found.plain ? ` The mask is that of ${PLAIN[found.plain] || found.plain}: what was learned is not better.` : "";
-  return `×${Number(found.acceleration.toPrecision(4))}: ${quality.join(", ")} (${on}). Learned from ${count(found.images, "image")} in ${found.seconds.toFixed(1)} s${stopped}.${plain}`;
+  return `×${Number(found.acceleration.toPrecision(4))}: ${quality.join(", ")} (${on}). Learned from ${samples(found.images)} in ${found.seconds.toFixed(1)} s${stopped}.${plain}`;
 }
 
 function finish(news) {
@@ -153,7 +155,7 @@ document.addEventListener("theme", showReport);
     chooseReading(kept.reading);
   } else {
     at("data").value = (kept && kept.data) || "brain";
-    chooseBuiltIn(at("data").value);
+    chooseBuiltIn(at("data").value, kept ? kept.reading : {});
   }
   const id = remembered("job");
   if (!id) return;

@@ -7,12 +7,17 @@ function wish() {
   const result = { ...(source.upload ? { upload: source.upload } : { data: source.data }), ...source.reading };
   if (ownMask.upload) result.mask = ownMask.upload;
   result.acceleration = at("acceleration").valueAsNumber;
-  if (pattern.chosen && !(source.description && wanted("pattern") === source.description.pattern)) result.pattern = wanted("pattern");
-  result.loss = wanted("loss");
+  const axis = linesWanted() ? at("axis").value : "";
+  if (axis !== "") result.axis = axis.startsWith("k") ? axis : Number(axis);
+  const suggested = source.description && wanted("pattern") === source.description.pattern;
+  if (axis !== "" || (chosen.pattern && !suggested)) result.pattern = wanted("pattern");
+  if (wanted("loss") !== usualLoss()) result.loss = wanted("loss");
   result.recon = at("recon").value;
-  const axis = at("axis").value;
-  if (result.pattern === "1d" && axis !== "") result.axis = axis.startsWith("k") ? axis : Number(axis);
-  for (const name of ["coils", "centre", "steps", "seed"]) {
+  if (ownForEachFrame()) {
+    if (at("equal_per").value !== "") result.equal_per = at("equal_per").value;
+    if (at("period").value !== "") result.period = Number(at("period").value);
+  }
+  for (const name of ["coils", "noise", "centre", "steps", "seed"]) {
     if (at(name).value !== "") result[name] = at(name).valueAsNumber;
   }
   for (const name of ["acs_shape", "shutter"]) {
@@ -21,31 +26,66 @@ function wish() {
   return result;
 }
 
-// Until somebody chooses, the pattern is the one that the data suggest: lines, if their readout is known.
-const pattern = { chosen: false };
+// Until somebody chooses, pattern, reconstruction and loss are those that the data suggest: lines, if their readout
+// is known; of series, the lines of each frame, reconstructed together.
+const chosen = { pattern: false, recon: false, loss: false, series: false };
+const tick = (name, value) => { document.querySelector(`input[name=${name}][value="${value}"]`).checked = true; };
+const linesWanted = () => ["1d", "kt"].includes(wanted("pattern"));
+const ownForEachFrame = () => wanted("pattern").startsWith("kt");
+const usualLoss = () => (known.temporal.includes(at("recon").value) ? "motion" : "mse");
 
-// Lines may undersample any direction but the readout; usually the last one.
 function followData() {
   const about = source.description;
   if (about) {
-    if (!pattern.chosen) document.querySelector(`input[name=pattern][value="${about.pattern}"]`).checked = true;
-    const before = at("axis").value;
-    const encoded = [...about.shape.keys()].filter((axis) => about.directions[axis] !== about.readout).reverse();
-    at("axis").replaceChildren(...encoded.map((axis, place) => {
-      const name = about.directions[axis] || `axis ${axis}`;
-      const run = about.shape.length === 2 ? `: lines run ${axis ? "down" : "across"}` : "";
-      return new Option(`${name}${run}`, place ? about.directions[axis] || axis : "");
-    }));
-    at("axis").value = before;
-    if (at("axis").selectedIndex < 0) at("axis").selectedIndex = 0;
+    if (about.series !== chosen.series) Object.assign(chosen, { pattern: false, recon: false, loss: false, series: about.series });
+    for (const element of document.querySelectorAll(".of-series")) element.hidden = !about.series;
+    for (const option of at("recon").options) option.hidden = !about.series && known.temporal.includes(option.value);
+    if (!chosen.pattern) tick("pattern", about.pattern);
+    if (!chosen.recon) at("recon").value = about.recon;
+    offerAxes(about);
+    if (about.series) offerFrames(about.frames);
   }
-  at("axis-row").hidden = wanted("pattern") !== "1d";
+  followSettings();
+}
+
+// What depends on other settings.
+function followSettings() {
+  if (!chosen.loss) tick("loss", usualLoss());
+  at("axis-row").hidden = !linesWanted();
+  for (const row of document.querySelectorAll(".of-frames")) row.hidden = !ownForEachFrame();
+}
+
+// Lines may undersample any direction but the readout; usually the last one, and of series not kx.
+function offerAxes(about) {
+  const encoded = [...about.shape.keys()].filter((axis) => about.directions[axis] !== about.readout).reverse();
+  if (about.series) encoded.sort((one, other) => (about.directions[one] === "kx") - (about.directions[other] === "kx"));
+  offer("axis", encoded.map((axis, place) => {
+    const name = about.directions[axis] || `axis ${axis}`;
+    const run = about.shape.length === 2 ? `: lines run ${axis ? "down" : "across"}` : "";
+    return new Option(`${name}${run}`, place ? about.directions[axis] || axis : "");
+  }));
+}
+
+// Frames can be taken together, and repeated, in numbers that divide all.
+function offerFrames(frames) {
+  const divisors = [...Array(frames).keys()].filter((number) => number > 1 && frames % number === 0);
+  const together = divisors.map((number) => new Option(`in every ${number} frames`, `frame=${number}`));
+  offer("equal_per", [new Option("in every frame", ""), ...together, new Option("in all frames together", "none")]);
+  offer("period", [new Option("never", ""), ...divisors.map((number) => new Option(`after ${number} frames`, number))]);
+}
+
+// Other options of a choice, of which the present one stays chosen if it can.
+function offer(id, options) {
+  const before = at(id).value;
+  at(id).replaceChildren(...options);
+  at(id).value = before;
+  if (at(id).selectedIndex < 0) at(id).selectedIndex = 0;
 }
 
 const checking = { timer: 0, turn: 0 };
 
 function checkSoon() {
-  at("axis-row").hidden = wanted("pattern") !== "1d";
+  followSettings();
   clearTimeout(checking.timer);
   checking.timer = setTimeout(check, 80);
 }
@@ -67,9 +107,15 @@ async function check() {
   if (turn !== checking.turn) return;
   at("settings-error").textContent = problem;
   showCommand(found.command);
-  const noun = wanted("pattern") === "1d" ? "line" : "location";
-  at("budget").textContent = found.budget ? `${found.budget.acquired} of ${count(found.budget.units, noun)} are acquired.` : "";
+  at("budget").textContent = found.budget ? budgetSentence(found.budget) : "";
   mayLearn();
+}
+
+function budgetSentence({ acquired, units, frames }) {
+  const noun = linesWanted() ? "line" : "location";
+  if (!frames) return `${acquired} of ${count(units, noun)} are acquired.`;
+  if (at("equal_per").value === "") return `${acquired / frames} of ${count(units / frames, noun)} of every frame are acquired.`;
+  return `${acquired} of ${count(units, noun)} of ${frames} frames are acquired.`;
 }
 
 // An option and its value stay on one line, and so does the beginning of a second command.
@@ -95,9 +141,10 @@ at("acceleration").addEventListener("input", () => {
 });
 at("settings").addEventListener("input", checkSoon);
 document.addEventListener("source", () => { followData(); check(); });
-for (const button of document.querySelectorAll("input[name=pattern]")) {
-  button.addEventListener("change", () => { pattern.chosen = true; });
+for (const name of ["pattern", "loss"]) { // before the form hears of it, and follows
+  for (const button of document.querySelectorAll(`input[name=${name}]`)) button.addEventListener("input", () => { chosen[name] = true; });
 }
+at("recon").addEventListener("input", () => { chosen.recon = true; });
 at("copy").addEventListener("click", async () => {
   try {
     await navigator.clipboard.writeText(at("command").textContent);
