@@ -1,3 +1,4 @@
+import functools
 import importlib.util
 import itertools
 import os
@@ -39,6 +40,16 @@ def own_cache(caches, monkeypatch):
     monkeypatch.setenv("PROMASK_CACHE", str(cache))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_parser():
+    """The command line is put together once, and not for each command: this takes longer than most commands."""
+    from promask.cli.main import make_parser
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("promask.cli.main.make_parser", functools.cache(make_parser))
+        yield
+
+
 @pytest.fixture
 def commands(capsys, monkeypatch, tmp_path):
     """The command line in a folder of its own: what it prints, or of an error the one sentence."""
@@ -63,9 +74,33 @@ def commands(capsys, monkeypatch, tmp_path):
     return call
 
 
+MADE = set()
+"""The kinds of runs of which figures were made."""
+
+
+def once_for_each_kind(make):
+    """Make a figure only where there was none before of such a run: of the same pattern, members and masks."""
+
+    def made(first, *others):
+        run = next(iter(first.values())) if isinstance(first, dict) else first
+        masks = len(first) if isinstance(first, dict) else 1
+        kind = make.__name__, run.distribution.pattern, run.config.members, masks, repr(others)
+        if kind not in MADE:
+            make(first, *others)
+            MADE.add(kind)
+
+    return made
+
+
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Figures of reports and comparisons are made but not drawn, which takes longer than a short run."""
+    """Figures of reports and comparisons are made, but not drawn, which takes longer than a short run.
+
+    Those of a report are made once for each kind of run: half of the time of a short run, otherwise.
+    """
+    for name in ("overview", "density_figure", "point_spread_figure"):
+        make = getattr(importlib.import_module("promask.report.page"), name)
+        monkeypatch.setattr(f"promask.report.page.{name}", once_for_each_kind(make))
 
     def save(figure, path):
         path.parent.mkdir(parents=True, exist_ok=True)

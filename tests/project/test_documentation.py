@@ -1,6 +1,7 @@
 """The code blocks of the documentation are run, and the outputs that it shows are compared with the real ones."""
 
 import doctest
+import functools
 import importlib
 import math
 import os
@@ -153,9 +154,14 @@ def commands_of(page):
             yield words[1:]
 
 
+@functools.cache
+def parser():
+    return typer.main.get_command(app)
+
+
 def understand(words):
     """Parse a line as `promask` would, without running it."""
-    command = typer.main.get_command(app)
+    command = parser()
     name, *words = repeat_options(words)
     if name in [option for parameter in command.params for option in parameter.opts]:
         return
