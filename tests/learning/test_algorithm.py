@@ -176,9 +176,9 @@ def test_the_learner_is_as_good_as_the_closed_form(pattern, axis, acceleration):
     assert learned > known - 0.15
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
-def test_the_default_does_not_depend_on_the_scale_of_the_images(scale):
+def test_the_default_does_not_depend_on_the_scale_of_the_images():
     images = smooth_images(6, size=(16, 16), dtype=torch.complex64)
     reference = learn(from_images(images), acceleration=8)
-    run = learn(from_images(images * scale), acceleration=8)
-    assert (run.mask & reference.mask).sum() >= 31
+    for scale in (1e-4, 1e4):
+        run = learn(from_images(images * scale), acceleration=8)
+        assert (run.mask & reference.mask).sum() >= 31, scale

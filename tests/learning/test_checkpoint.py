@@ -83,14 +83,15 @@ def interrupted(folder, step, *arguments, member=0, **settings):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("step", [2, 7])
-def test_a_run_goes_on_as_if_nothing_had_happened(settings, step, tmp_path):
+def test_a_run_goes_on_as_if_nothing_had_happened(settings, tmp_path):
     whole = learn(IMAGES, 4, **settings)
     last = settings.get("members", 1) - 1
-    interrupted(tmp_path, step, IMAGES, 4, member=last, **settings)
-    resumed = learn(IMAGES, 4, checkpoint=tmp_path, resume=True, **settings)
-    assert resumed.record.checkpoints.resumed == tuple(range(settings.get("members", 1)))
-    same(resumed, whole)
+    for step in (2, 7):
+        folder = tmp_path / str(step)
+        interrupted(folder, step, IMAGES, 4, member=last, **settings)
+        resumed = learn(IMAGES, 4, checkpoint=folder, resume=True, **settings)
+        assert resumed.record.checkpoints.resumed == tuple(range(settings.get("members", 1)))
+        same(resumed, whole)
 
 
 def test_a_run_by_exchange_goes_on(tmp_path):
