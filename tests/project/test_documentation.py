@@ -71,8 +71,11 @@ def test_python_blocks(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_tutorials(name, tmp_path, monkeypatch, capsys):
-    """All blocks of a page in their order, in one folder; a text block is what the commands before it print."""
+def test_tutorials(name, tmp_path, monkeypatch, capsys, undrawn):
+    """All blocks of a page in their order, in one folder; a text block is what the commands before it print.
+
+    Figures of reports are not drawn: tests of reports look at them.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
