@@ -75,32 +75,58 @@ def commands(capsys, monkeypatch, tmp_path):
 
 
 MADE = set()
-"""The kinds of runs of which figures were made."""
+"""The kinds of runs and comparisons of which figures were made."""
 
 
-def once_for_each_kind(make):
-    """Make a figure only where there was none before of such a run: of the same pattern, members and masks."""
+def once_for_each_kind(make, kind_of):
+    """Make a figure only where there was none before of something of the same kind."""
 
-    def made(first, *others):
-        run = next(iter(first.values())) if isinstance(first, dict) else first
-        masks = len(first) if isinstance(first, dict) else 1
-        kind = make.__name__, run.distribution.pattern, run.config.members, masks, repr(others)
+    def made(*about):
+        kind = make.__name__, *kind_of(*about)
         if kind not in MADE:
-            make(first, *others)
+            make(*about)
             MADE.add(kind)
 
     return made
+
+
+def kind_of_run(first, *others):
+    """Its pattern and members; of masks that are drawn beside each other, those of the first, and their number."""
+    run, masks = (next(iter(first.values())), len(first)) if isinstance(first, dict) else (first, 1)
+    return run.distribution.pattern, run.config.members, masks, repr(others)
+
+
+def kind_of_comparison(comparison):
+    """Its methods and accelerations, its metrics, and what stands above them."""
+    rows = tuple((row.method, row.acceleration, row.masks > 1) for row in comparison.scores)
+    return rows, comparison.measure.name, comparison.full is None, comparison.frozen is None
+
+
+def kind_of_pictures(masks, data, index, convention, recon, device):
+    """The methods and accelerations, the shape of the images and the reconstruction."""
+    methods = tuple((name, *of_accelerations) for name, of_accelerations in masks.items())
+    return methods, tuple(data.shape), data.geometry, recon.name, str(device)
+
+
+FIGURES = {
+    "page.overview": kind_of_run,
+    "page.density_figure": kind_of_run,
+    "page.point_spread_figure": kind_of_run,
+    "comparison.quality_over_acceleration": kind_of_comparison,
+    "comparison.picture_grid": kind_of_pictures,
+}
 
 
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures of reports and comparisons are made, but not drawn, which takes longer than a short run.
 
-    Those of a report are made once for each kind of run: half of the time of a short run, otherwise.
+    They are made once for each kind of run or comparison: half of the time of a short one, otherwise.
     """
-    for name in ("overview", "density_figure", "point_spread_figure"):
-        make = getattr(importlib.import_module("promask.report.page"), name)
-        monkeypatch.setattr(f"promask.report.page.{name}", once_for_each_kind(make))
+    for place, kind_of in FIGURES.items():
+        module, name = place.split(".")
+        make = getattr(importlib.import_module(f"promask.report.{module}"), name)
+        monkeypatch.setattr(f"promask.report.{place}", once_for_each_kind(make, kind_of))
 
     def save(figure, path):
         path.parent.mkdir(parents=True, exist_ok=True)
