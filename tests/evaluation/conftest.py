@@ -5,6 +5,7 @@ from comparisons import image_file, tiny_comparison
 
 from promask.evaluation import workers
 from promask.evaluation.methods import Method
+from promask.learners import BestResponse
 from promask.studio.processes import start_method
 
 
@@ -26,6 +27,12 @@ def problems(monkeypatch):
 
     monkeypatch.setattr(Method, "mask", recorded)
     return found
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    """How masks are compared does not depend on how long they are learned, in this process."""
+    monkeypatch.setitem(BestResponse.about.defaults, "steps", 5)
 
 
 @pytest.fixture
