@@ -1,3 +1,4 @@
+import functools
 import importlib.util
 import itertools
 import os
@@ -39,6 +40,16 @@ def own_cache(caches, monkeypatch):
     monkeypatch.setenv("PROMASK_CACHE", str(cache))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_parser():
+    """The command line is put together once, and not for each command: this takes longer than most commands."""
+    from promask.cli.main import make_parser
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("promask.cli.main.make_parser", functools.cache(make_parser))
+        yield
+
+
 @pytest.fixture
 def commands(capsys, monkeypatch, tmp_path):
     """The command line in a folder of its own: what it prints, or of an error the one sentence."""
@@ -63,9 +74,59 @@ def commands(capsys, monkeypatch, tmp_path):
     return call
 
 
+MADE = set()
+"""The kinds of runs and comparisons of which figures were made."""
+
+
+def once_for_each_kind(make, kind_of):
+    """Make a figure only where there was none before of something of the same kind."""
+
+    def made(*about):
+        kind = make.__name__, *kind_of(*about)
+        if kind not in MADE:
+            make(*about)
+            MADE.add(kind)
+
+    return made
+
+
+def kind_of_run(first, *others):
+    """Its pattern and members; of masks that are drawn beside each other, those of the first, and their number."""
+    run, masks = (next(iter(first.values())), len(first)) if isinstance(first, dict) else (first, 1)
+    return run.distribution.pattern, run.config.members, masks, repr(others)
+
+
+def kind_of_comparison(comparison):
+    """Its methods and accelerations, its metrics, and what stands above them."""
+    rows = tuple((row.method, row.acceleration, row.masks > 1) for row in comparison.scores)
+    return rows, comparison.measure.name, comparison.full is None, comparison.frozen is None
+
+
+def kind_of_pictures(masks, data, index, convention, recon, device):
+    """The methods and accelerations, the shape of the images and the reconstruction."""
+    methods = tuple((name, *of_accelerations) for name, of_accelerations in masks.items())
+    return methods, tuple(data.shape), data.geometry, recon.name, str(device)
+
+
+FIGURES = {
+    "page.overview": kind_of_run,
+    "page.density_figure": kind_of_run,
+    "page.point_spread_figure": kind_of_run,
+    "comparison.quality_over_acceleration": kind_of_comparison,
+    "comparison.picture_grid": kind_of_pictures,
+}
+
+
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Figures of reports and comparisons are made but not drawn, which takes longer than a short run."""
+    """Figures of reports and comparisons are made, but not drawn, which takes longer than a short run.
+
+    They are made once for each kind of run or comparison: half of the time of a short one, otherwise.
+    """
+    for place, kind_of in FIGURES.items():
+        module, name = place.split(".")
+        make = getattr(importlib.import_module(f"promask.report.{module}"), name)
+        monkeypatch.setattr(f"promask.report.{place}", once_for_each_kind(make, kind_of))
 
     def save(figure, path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def few_steps(monkeypatch):
     monkeypatch.setattr(import_module("promask.baselines.loupe"), "STEPS", 5)
 
 
-@pytest.mark.parametrize("acceleration", [1, 2, 4, 7.3, 32])
+@pytest.mark.parametrize("acceleration", [1, 4, 7.3, 32])
 @pytest.mark.parametrize("pattern", [POINTS, LINES, ROWS, PADDED], ids=["2d", "1d", "1d rows", "padded"])
 @pytest.mark.parametrize("name", AVAILABLE)
 def test_properties(name, pattern, acceleration):
@@ -65,7 +65,7 @@ def test_properties(name, pattern, acceleration):
         with pytest.raises(InputError, match=r"masks are made of .*: choose the pattern (\dd|kt)"):
             baseline_mask(name, DATA, pattern, acceleration)
     else:
-        check_baseline(name, pattern, DATA, acceleration)
+        check_baseline(name, pattern, DATA, acceleration, again=acceleration == 7.3)
 
 
 @pytest.mark.parametrize("pattern", FRAMES.values(), ids=FRAMES)
@@ -75,9 +75,9 @@ def test_properties_of_frames(name, pattern):
         with pytest.raises(InputError, match=r"masks are made of .*: choose the pattern (\dd|kt)"):
             baseline_mask(name, SERIES, pattern, 4)
         return
-    for acceleration in (1 if not pattern.limits.leave_out else 2, 3.1, 4):
-        check_baseline(name, pattern, SERIES, acceleration)
-    check_baseline(name, pattern, SERIES, 3, centre=2)
+    check_baseline(name, pattern, SERIES, 1 if not pattern.limits.leave_out else 2, again=False)
+    check_baseline(name, pattern, SERIES, 3.1)
+    check_baseline(name, pattern, SERIES, 3, centre=2, again=False)
 
 
 @pytest.mark.parametrize("name", ["random", "gaussian", "variable-density"])
@@ -187,7 +187,7 @@ def test_the_gradient_of_a_mask_of_frames():
 def test_a_central_block(name):
     pattern, data = usual(name)
     for centre in (0, 1, 4, 7):
-        check_baseline(name, pattern, data, 2.5, centre)
+        check_baseline(name, pattern, data, 2.5, centre, again=False)
 
 
 @pytest.mark.parametrize("name", [name for name in AVAILABLE if BASELINES[name].draws])

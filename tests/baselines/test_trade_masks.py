@@ -60,8 +60,8 @@ def test_every_mask_is_exact(name, pattern):
         return
     data = data_for(pattern)
     for acceleration in (2, 5.3, pattern.units):
-        check_baseline(name, pattern, data, acceleration)
-    check_baseline(name, pattern, data, 2, centre=2)
+        check_baseline(name, pattern, data, acceleration, again=acceleration == 5.3)
+    check_baseline(name, pattern, data, 2, centre=2, again=False)
 
 
 @pytest.mark.parametrize("acceleration", [2, 3.7, 6])

@@ -7,7 +7,7 @@ import typer
 from promask.cli.main import app, lay_out_help, main
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def parser():
     """The whole command line, as `main` parses it."""
     return lay_out_help(typer.main.get_command(app))

@@ -1,5 +1,6 @@
 """What --help shows: examples that the command line takes, on lines of their own, and commands in panels."""
 
+import functools
 import re
 import shlex
 import subprocess
@@ -17,6 +18,7 @@ README = Path(__file__).parents[2] / "README.md"
 SEVERAL = [("learn",), ("compare",), ("evaluate",), ("export",), ("segment", "train")]
 
 
+@functools.cache
 def parser():
     return lay_out_help(typer.main.get_command(app))
 

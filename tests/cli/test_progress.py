@@ -28,6 +28,16 @@ def test_the_time_left_knows_of_members_that_stopped_early():
     assert timer.estimate_end(20.0, 1, 3, 1, 100) == 20 + 19 + 20, "others may stop as early"
 
 
+def shown(console, start):
+    """What the terminal shows last, as soon as it begins so: another thread writes it, when it gets to run."""
+    for _ in range(500):
+        line = ESCAPE.sub("", console.file.getvalue()).rpartition("\r")[2]
+        if line.startswith(start):
+            break
+        time.sleep(0.02)
+    return line
+
+
 def test_the_bar_says_when_learning_is_over():
     console = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
     with ProgressDisplay(console) as display:
@@ -36,11 +46,9 @@ def test_the_bar_says_when_learning_is_over():
         display.on_step(step_of(60))
         display.on_file(2, 2)
         display.on_measurement(1, 3)
-        time.sleep(0.15)
-        during = ESCAPE.sub("", console.file.getvalue()).rpartition("\r")[2]
+        during = shown(console, "Measuring")
         display.on_measurement(3, 3)
-        time.sleep(0.15)
-        after = ESCAPE.sub("", console.file.getvalue()).rpartition("\r")[2]
+        after = shown(console, "Writing")
     assert during.startswith("Measuring")
     assert "1/3" in during
     assert after.startswith("Writing")

@@ -31,7 +31,7 @@ def test_learn_leaves_a_report_that_can_be_made_again(commands, scans, tmp_path)
     assert (tmp_path / "run" / "report.html").read_text() == page
 
 
-def test_what_other_masks_reach_is_in_the_record(commands, scans, tmp_path):
+def test_what_other_masks_reach_is_in_the_record(commands, undrawn, scans, tmp_path):
     said = json.loads(commands("learn", scans, "--accel", 4, "--steps", 3, "--out", "run", "--json"))
     record = json.loads((tmp_path / "run" / "run.json").read_text())["about"]
     assert record["compared"]["masks"]["promask"]["psnr"] == pytest.approx(record["evaluation"]["psnr"])
@@ -39,7 +39,7 @@ def test_what_other_masks_reach_is_in_the_record(commands, scans, tmp_path):
     assert said["compared"] == record["compared"]
 
 
-def test_masks_beside(commands, scans, tmp_path):
+def test_masks_beside(commands, undrawn, scans, tmp_path):
     commands("learn", scans, "--accel", 4, "--steps", 2, "--out", "run")
     page = tmp_path / "run" / "report.html"
     np.save("mask.npy", np.arange(20) % 4 == 0)
@@ -61,7 +61,7 @@ def test_masks_beside(commands, scans, tmp_path):
     assert page.stat().st_mtime_ns == written
 
 
-def test_a_mask_that_could_be_better_is_said_to_be(commands, scans, tmp_path):
+def test_a_mask_that_could_be_better_is_said_to_be(commands, undrawn, scans, tmp_path):
     run = ("learn", scans, "--accel", 4, "--steps", 3, "--out", "run")
     said = json.loads(commands(*run, "--json"))
     quality = {name: row["psnr"] for name, row in said["compared"]["masks"].items()}
@@ -79,7 +79,7 @@ def test_a_mask_that_could_be_better_is_said_to_be(commands, scans, tmp_path):
         assert told in page
 
 
-def test_a_run_of_python_gets_its_images_when_they_are_named(commands, scans, tmp_path):
+def test_a_run_of_python_gets_its_images_when_they_are_named(commands, undrawn, scans, tmp_path):
     learn(smooth_images().images, 4, steps=2).save(tmp_path / "run")
     commands("report", "run")
     page = tmp_path / "run" / "report.html"
@@ -88,7 +88,7 @@ def test_a_run_of_python_gets_its_images_when_they_are_named(commands, scans, tm
     assert len(content_of(page.read_text())["examples"]) > 0
 
 
-def test_a_run_without_its_data_still_has_a_report(commands, scans, tmp_path, capsys):
+def test_a_run_without_its_data_still_has_a_report(commands, undrawn, scans, tmp_path, capsys):
     commands("learn", scans, "--accel", 4, "--steps", 2, "--out", "run")
     scans.rename(tmp_path / "moved.npz")
     from promask.cli.main import main
@@ -103,7 +103,7 @@ def test_a_run_without_its_data_still_has_a_report(commands, scans, tmp_path, ca
     assert Run.load(tmp_path / "run").record.evaluation
 
 
-def test_mistakes_are_one_sentence(commands, scans, tmp_path):
+def test_mistakes_are_one_sentence(commands, undrawn, scans, tmp_path):
     assert "not a run" in commands("report", tmp_path, status=2)
     learn(smooth_images().images, 4, steps=2).save(tmp_path / "run")
     assert "missing.npz" in commands("report", "run", "--data", "missing.npz", status=2)
@@ -111,7 +111,7 @@ def test_mistakes_are_one_sentence(commands, scans, tmp_path):
     assert "--size" in commands("report", "run", "--data", "other.npz", status=2)
 
 
-def test_a_report_that_fails_does_not_lose_the_mask(commands, scans, tmp_path, monkeypatch):
+def test_a_report_that_fails_does_not_lose_the_mask(commands, undrawn, scans, tmp_path, monkeypatch):
     def full(*_):
         raise OSError("No space left on device")
 
@@ -127,7 +127,7 @@ def test_a_report_that_fails_does_not_lose_the_mask(commands, scans, tmp_path, m
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_a_network_and_images_without_labels(commands, tmp_path, capsys):
+def test_a_network_and_images_without_labels(commands, undrawn, tmp_path, capsys):
     heart_network(steps=5).save("unet.safetensors")
     heart_file(tmp_path / "hearts.npz")
     commands("learn", "hearts.npz", "--network", "unet.safetensors", "--accel", 4, "--steps", 1, "--out", "run")
@@ -146,7 +146,7 @@ def test_a_network_and_images_without_labels(commands, tmp_path, capsys):
     assert "PSNR against" in page.read_text()
 
 
-def test_labels_that_are_in_no_image(commands, tmp_path):
+def test_labels_that_are_in_no_image(commands, undrawn, tmp_path):
     heart_network(steps=5).save("unet.safetensors")
     heart_file(tmp_path / "hearts.npz")
     with np.load("hearts.npz") as hearts:

@@ -129,7 +129,8 @@ def test_an_interruption_is_one_sentence(images, tmp_path):
     kept = ": what was learned is kept in a, and the same command with --resume goes on"
     sentence = f"promask: Interrupted{kept if (tmp_path / 'a').exists() else ''}.\n"
     assert (shown, process.returncode) == ("", 130)
-    assert [line for line in error.splitlines(True) if "promask: images: " not in line] == [sentence]
+    others = ("promask: images: ", "promask: starting", "promask: learning")  # progress, on a slow machine
+    assert [line for line in error.splitlines(True) if not line.startswith(others)] == [sentence]
 
 
 def test_json_is_valid_whatever_the_numbers(capsys):

@@ -3,7 +3,10 @@
 import pytest
 from comparisons import image_file, tiny_comparison
 
+from promask.evaluation import workers
 from promask.evaluation.methods import Method
+from promask.learners import BestResponse
+from promask.studio.processes import start_method
 
 
 @pytest.fixture
@@ -24,6 +27,22 @@ def problems(monkeypatch):
 
     monkeypatch.setattr(Method, "mask", recorded)
     return found
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    """How masks are compared does not depend on how long they are learned, in this process."""
+    monkeypatch.setitem(BestResponse.about.defaults, "steps", 5)
+
+
+@pytest.fixture
+def quick_processes(monkeypatch):
+    """Processes of a comparison begin at once: forked from one that has imported everything, as the studio's are.
+
+    They are sent the same as those that are started anew, which tests of the command line have.
+    """
+    context = start_method()
+    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda method: context)
 
 
 @pytest.fixture

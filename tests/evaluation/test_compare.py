@@ -23,6 +23,7 @@ from promask.sampling.pattern import Pattern
 from promask.types import Geometry
 
 QUICK = ["random", "energy", "promask"]
+pytestmark = pytest.mark.usefixtures("few_steps")
 
 
 class StopHereError(Exception):

@@ -154,7 +154,7 @@ def test_masks_of_volumes_make_the_samples_volumes(here):
     assert compare("slices.npz", 4, ["mine=slice.npy"], out="slices").measured_on.endswith(", 24 x 20")
 
 
-def test_processes_get_the_mask_itself(here, images):
+def test_processes_get_the_mask_itself(here, images, quick_processes):
     """Whatever has become of the file."""
     methods = ["mine=mask.npy", "all lines=all.npy", "energy"]
     np.save("all.npy", np.ones(20, bool))

@@ -199,7 +199,7 @@ def test_folders_of_reconstructions_are_what_they_were(data, file, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_other_processes_open_the_network(data, file, tmp_path):
+def test_other_processes_open_the_network(data, file, tmp_path, quick_processes):
     settings = {"network": file, **SEGMENTATION}
     one = compare(data, [4], ["random", "energy"], out=tmp_path / "one", **settings)
     two = compare(data, [4], ["random", "energy"], out=tmp_path / "two", jobs=2, **settings)

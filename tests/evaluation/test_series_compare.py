@@ -14,7 +14,7 @@ from promask.data.sources import read_part
 from promask.errors import InputError
 from promask.evaluation.evaluate import evaluate
 from promask.evaluation.methods import DEFAULT_OF_FRAMES, Method, fit_mask, parse_methods, usual_methods
-from promask.learners.exchange import Exchange
+from promask.learners.swap import Swap
 from promask.recon import KtSense
 from promask.report.comparison import OpenConditions, compare
 
@@ -29,8 +29,9 @@ def series(tmp_path, undrawn):
 
 @pytest.fixture
 def few_steps(monkeypatch):
-    few = {**Exchange.about.defaults, "steps": 3}
-    monkeypatch.setattr(Exchange, "about", replace(Exchange.about, defaults=few))
+    """Enough for the race of the starts and two steps of swaps."""
+    few = {**Swap.about.defaults, "steps": 5, "batch_size": 16}
+    monkeypatch.setattr(Swap, "about", replace(Swap.about, defaults=few))
 
 
 def parts(series, recon=None):

@@ -100,7 +100,7 @@ def run_of(client, job):
     return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not condition():

@@ -16,6 +16,8 @@ from beartype import BeartypeConf, beartype
 # A type error either way, as of Python itself: code that answers those is tested with them.
 typecheck = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=jaxtyping.TypeCheckError))
 thorough = jaxtyping.jaxtyped
+# Before Python 3.12, what a protocol asks for is gathered anew for every object that is compared with it.
+typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
 
 
 def jaxtyped(*, typechecker):

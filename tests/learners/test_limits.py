@@ -73,7 +73,7 @@ def test_a_run_keeps_its_limits_on_disk_and_states_both_accelerations(tmp_path):
     assert record["config"]["partial_fourier"] == {"0": 0.75}
 
 
-def test_the_command_line(tmp_path, capsys, monkeypatch):
+def test_the_command_line(tmp_path, capsys, undrawn, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("images.npz", image=images().numpy())
     limits = ["--shutter", "ellipse", "--acs", "2", "--acs-shape", "ellipse", "--largest-gap", "0=6"]

@@ -124,8 +124,8 @@ def tiny_images():
     """Anatomy in 8 x 8 pixels: the head, slices of the brain, and hearts and knees with phase."""
     yield averaged(load("head").images[0, 0])
     brains = load("brain").images[:, 0]
-    drawn = (torch.from_numpy(draw(subjects=7, phase=True).image) for draw in (cardiac, knee))
-    for images, indices in ((brains, (5, 20, 35, 50)), *((each, (0, 9, 40)) for each in drawn)):
+    drawn = (torch.from_numpy(draw(subjects=2, phase=True).image) for draw in (cardiac, knee))
+    for images, indices in ((brains, (5, 35)), *((each, (0, 9)) for each in drawn)):
         yield from (averaged(images[index, :192, :192]) for index in indices)
 
 
@@ -147,8 +147,8 @@ def losses_of(choices, spectra, target):
 def test_the_learner_finds_the_optimum_of_a_tiny_grid():
     """Against all 635,376 masks of 4 locations out of 64.
 
-    Seen: the best mask for ten images of eleven, and the third best, within 1.2 % of the smallest loss, for the
-    other one. Rounding differs between machines, so a little less is asked for.
+    Seen, for eleven such images: the best mask for ten, and the third best, within 1.2 % of the smallest loss, for
+    the other one. Rounding differs between machines, so a little less is asked for.
     """
     choices = torch.tensor(list(itertools.combinations(range(64), 4)))
     ranks, excess = [], []
@@ -160,7 +160,7 @@ def test_the_learner_finds_the_optimum_of_a_tiny_grid():
         ranks.append(int((losses < loss * (1 - 1e-5)).sum()))
         excess.append(float(loss / losses.min()) - 1)
     assert ranks[0] == 0
-    assert ranks.count(0) >= 9
+    assert ranks.count(0) >= len(ranks) - 2
     assert max(ranks) < 5
     assert max(excess) < 0.03
 
@@ -176,9 +176,9 @@ def test_the_learner_is_as_good_as_the_closed_form(pattern, axis, acceleration):
     assert learned > known - 0.15
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
-def test_the_default_does_not_depend_on_the_scale_of_the_images(scale):
+def test_the_default_does_not_depend_on_the_scale_of_the_images():
     images = smooth_images(6, size=(16, 16), dtype=torch.complex64)
     reference = learn(from_images(images), acceleration=8)
-    run = learn(from_images(images * scale), acceleration=8)
-    assert (run.mask & reference.mask).sum() >= 31
+    for scale in (1e-4, 1e4):
+        run = learn(from_images(images * scale), acceleration=8)
+        assert (run.mask & reference.mask).sum() >= 31, scale

@@ -85,7 +85,7 @@ def test_structural_similarity_wants_an_empty_background():
     assert torch.equal(run.mask, baseline_mask("centre", load("brain"), run.distribution.pattern, 8))
 
 
-def test_the_command_line_says_so(tmp_path, capsys):
+def test_the_command_line_says_so(tmp_path, capsys, undrawn):
     with pytest.raises(SystemExit) as end:
         main(
             ["learn", "head", "--accel", "8", "--steps", "1", "--init", "uniform", "--out", str(tmp_path / "run")]

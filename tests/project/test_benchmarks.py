@@ -1,11 +1,12 @@
+import functools
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from benchmarks import __main__ as benchmark
+from benchmarks import processes
 from benchmarks.alternatives import ALTERNATIVES, alternative, swapped
 from benchmarks.hybrid import hybrid_steps
 from benchmarks.processes import checkpoints
@@ -19,28 +20,24 @@ from promask.evaluation.evaluate import evaluate
 from promask.losses.image import ImageLoss
 from promask.sampling.pattern import Pattern
 
-ROOT = Path(__file__).parents[2]
+
+@pytest.fixture
+def few_processes(monkeypatch):
+    """Memory is measured in one process, for all kinds of steps, which are timed here as well; and two processes
+    that learn together stand also for one that learns by itself."""
+    memory = functools.cache(functools.partial(benchmark.peak_memory, "default"))
+    monkeypatch.setattr(benchmark, "peak_memory", lambda kind, size: memory(size))
+    several = functools.cache(functools.partial(processes._measured_in, processes.PROCESSES))
+    monkeypatch.setattr(processes, "_measured_in", lambda count, *sizes: several(*sizes))
 
 
-def test_the_benchmark_runs(tmp_path):
+def test_the_benchmark_runs(few_processes, monkeypatch, tmp_path, capsys):
     """Small and short: that it works, not how fast it is."""
-    sizes = [
-        "--steps",
-        "2",
-        "--size",
-        "32",
-        "--largest",
-        "128",
-        "--volumes",
-        "4",
-        "--volume",
-        "0",
-        "--frames",
-        "4",
-    ]
-    command = [sys.executable, "-m", "benchmarks", *sizes, "--out", tmp_path / "bench.json"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    sizes = ["--steps", "2", "--size", "32", "--largest", "128", "--volumes", "4", "--volume", "0", "--frames", "4"]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *sizes, "--out", str(tmp_path / "bench.json")])
+    monkeypatch.chdir(Path(benchmark.__file__).parents[1])  # where the processes that it starts find it
+    benchmark.main()
+    shown = capsys.readouterr().out
     record = json.loads((tmp_path / "bench.json").read_text())
     names = [row["step"] for row in record["rows"]]
     assert names == ["textbook, 32 x 4", "paper preset, 32 x 4", "default preset, 16 x 1"]

@@ -1,6 +1,7 @@
 """The code blocks of the documentation are run, and the outputs that it shows are compared with the real ones."""
 
 import doctest
+import functools
 import importlib
 import math
 import os
@@ -70,8 +71,11 @@ def test_python_blocks(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_tutorials(name, tmp_path, monkeypatch, capsys):
-    """All blocks of a page in their order, in one folder; a text block is what the commands before it print."""
+def test_tutorials(name, tmp_path, monkeypatch, capsys, undrawn):
+    """All blocks of a page in their order, in one folder; a text block is what the commands before it print.
+
+    Figures of reports are not drawn: tests of reports look at them.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -153,9 +157,14 @@ def commands_of(page):
             yield words[1:]
 
 
+@functools.cache
+def parser():
+    return typer.main.get_command(app)
+
+
 def understand(words):
     """Parse a line as `promask` would, without running it."""
-    command = typer.main.get_command(app)
+    command = parser()
     name, *words = repeat_options(words)
     if name in [option for parameter in command.params for option in parameter.opts]:
         return

@@ -7,13 +7,16 @@ import pytest
 import torch
 
 from helpers import coil_maps, seeded, smooth_images
+from promask.data.builtin.cine import cine
 from promask.errors import InputError
+from promask.learning.api import learn
 from promask.operators.fourier import spectrum
 from promask.operators.low_rank import shrink_singular_values
 from promask.operators.temporal import denoise_temporal_variation, shrink_frequencies, to_frames, to_frequencies
 from promask.recon import RECONSTRUCTIONS, KtSense, LowRankPlusSparse, ViewSharing, make_reconstruction
 from promask.recon.base import is_temporal, reconstruct_batch, reconstruct_spectra
 from promask.recon.kt_sense import MEAN, temporal_power, usual_power
+from promask.recon.view_sharing import share_views
 from promask.types import Batch, Cut, Geometry
 
 FRAMES, HEIGHT, WIDTH, COILS = 5, 8, 6, 3
@@ -148,6 +151,37 @@ def test_view_sharing_by_hand(reach):
     wanted = (maps.conj() * torch.fft.ifftn(shared, dim=AXES, norm="ortho")).sum(1, keepdim=True)
     assert torch.allclose(made, wanted, atol=1e-9)
     assert ViewSharing(math.inf).name == "temporal-average"
+
+
+@pytest.mark.parametrize("reach", [0.1, 1.0, math.inf])
+def test_the_slope_of_view_sharing_is_the_difference_that_a_sample_makes(reach):
+    """Also where no frame acquired anything, where the derivative is infinite, and where only one did."""
+    kspace, maps, mask = scan()
+    mask = mask[..., :1].clone()
+    mask[..., :2, :] = 0
+    mask[:, :, 3, 1] = 1
+    weights = torch.randn(series().shape, generator=seeded(3), dtype=torch.complex128)
+
+    def total(lines):
+        made = ViewSharing(reach).from_spectra(kspace, lines.expand(1, 1, FRAMES, HEIGHT, WIDTH), maps)
+        return (made * weights).real.sum()
+
+    variable = mask.clone().requires_grad_()
+    (slopes,) = torch.autograd.grad(total(variable), variable)
+    for frame, line in np.ndindex(FRAMES, HEIGHT):
+        without, acquired = mask.clone(), mask.clone()
+        without[0, 0, frame, line], acquired[0, 0, frame, line] = 0, 1
+        assert torch.isclose(slopes[0, 0, frame, line, 0], total(acquired) - total(without), atol=1e-9)
+    samples = kspace.clone().requires_grad_()
+    torch.autograd.gradcheck(lambda y: share_views(y, mask, reach), samples)
+
+
+@pytest.mark.parametrize("name", ["view-sharing", "kt-cs"])
+def test_gradient_learners_work_with_shared_views(name):
+    heart = cine(subjects=2, frames=4, size=24)
+    settings = {"pattern": "kt", "recon": name, "learner": "best-response", "steps": 2, "batch_size": 2}
+    run = learn(heart.image, 4, axes="slice frame y x", **settings)
+    assert run.probabilities.isfinite().all()
 
 
 def test_singular_values_are_shrunk_as_by_numpy():

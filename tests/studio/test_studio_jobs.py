@@ -27,7 +27,7 @@ SMALL = {"acceleration": 4, "steps": 5}
     ],
     ids=["usual", "lines", "coils", "axes"],
 )
-def test_the_same_bytes_as_on_the_command_line(client, commands, scans, tmp_path, wish):
+def test_the_same_bytes_as_on_the_command_line(client, commands, undrawn, scans, tmp_path, wish):
     job = asked(client, upload=sent(client, scans), **wish)
     assert events_of(client, job["id"])[-1]["state"] == "done"
     there = run_of(client, job["id"])

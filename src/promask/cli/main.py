@@ -173,6 +173,11 @@ def options(
         show_callback(context, context, show_completion)
 
 
+def make_parser(width: int) -> Any:
+    """All commands, with help for a terminal of this width."""
+    return lay_out_help(typer.main.get_command(app), width)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors that a user can mend are one sentence and exit status 2."""
     # Threads that wait for each other in a busy loop take the cores from one another when two runs share a
@@ -183,7 +188,7 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in typed
     words = name_shell(repeat_options([word for word in typed if word != "--debug"] or ["--help"]))
     get_completion_inspect_parameters()  # has Typer complete words for its shells
-    parser = lay_out_help(typer.main.get_command(app), output.width)
+    parser = make_parser(output.width)
     translate = functools.partial(translate_arguments, command=find_command(parser, words))
     status: int | str | None
     kept = ""

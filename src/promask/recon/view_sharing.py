@@ -1,13 +1,15 @@
 """View sharing: what a frame did not acquire is taken from the frames next to it in time."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import Function, once_differentiable
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, to_hybrid_space
+from promask.operators.encoding import Encoding, mask_gradient, to_hybrid_space
 from promask.recon.base import SpectralReconstruction
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
@@ -35,6 +37,49 @@ def sharing_weights(frames: int, reach: float) -> Float[Tensor, "frame frame"]:
     return weights if reach == float("inf") else torch.where(distance == 0, OWN, weights)
 
 
+class _WeightedMeans(Function):
+    # Where no frame, or only one, has acquired a sample, the derivative is infinite or 0, and next to a frame that
+    # counts a thousand times it is as much too steep. So at zeros and ones the slope is the difference that the
+    # sample makes, v(1) - v(0), which is always finite; at weights between them it is the derivative.
+    @staticmethod
+    def forward(ctx: Any, kspace: Tensor, mask: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(kspace, mask, weights)
+        total = torch.einsum("st,bct...->bcs...", weights.to(kspace.dtype), kspace * mask)
+        return total / _positive(torch.einsum("st,bct...->bcs...", weights, mask))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        kspace, mask, weights = ctx.saved_tensors
+        of_kspace = of_mask = None
+        if ctx.needs_input_grad[0]:
+            shares = gradient / _positive(torch.einsum("st,bct...->bcs...", weights, mask))
+            of_kspace = mask * torch.einsum("st,bcs...->bct...", weights.to(kspace.dtype), shares)
+        if ctx.needs_input_grad[1]:
+            of_mask, decided = torch.zeros_like(mask), (mask == 0) | (mask == 1)
+            for frame, row in enumerate(weights):
+                weight = row.reshape(-1, *[1] * (kspace.ndim - 3))
+                count = _sums_of_others(weight * mask)
+                without = _sums_of_others(weight * mask * kspace) / _positive(count)
+                whole = _positive(count + weight * torch.where(decided, 1, mask))
+                slope = weight / whole * torch.where(decided, 1, count / whole)
+                taken = gradient[:, :, frame : frame + 1].expand_as(kspace)
+                of_mask += mask_gradient(taken, slope * (kspace - without), mask.shape)
+        return of_kspace, of_mask, None
+
+
+def _positive(count: Tensor) -> Tensor:
+    """What to divide by: where there is nothing to count, there is nothing to divide."""
+    return torch.where(count > 0, count, 1)
+
+
+def _sums_of_others(values: Tensor) -> Tensor:
+    """For each frame, the sum over all others: a sum less a term of it would be nothing but rounding errors."""
+    before, after = values.cumsum(2).roll(1, 2), values.flip(2).cumsum(2).roll(1, 2)
+    before[:, :, 0] = after[:, :, 0] = 0
+    return before + after.flip(2)
+
+
 def share_views(kspace: Spectra, mask: KspaceMask, reach: float) -> Spectra:
     """Fill in what frames did not acquire, by weighted means over the frames that did.
 
@@ -44,13 +89,13 @@ def share_views(kspace: Spectra, mask: KspaceMask, reach: float) -> Spectra:
         reach: See `sharing_weights`.
 
     Returns:
-        K-space of all frames; 0 where no frame acquired anything.
+        K-space of all frames; 0 where no frame acquired anything. Differentiable: where the mask is 0 or 1, its
+        slope is the difference that it makes whether the sample is acquired.
     """
     weights = sharing_weights(kspace.shape[2], reach).to(kspace.real)
     mask = mask.expand(1, 1, *mask.shape) if mask.ndim < kspace.ndim else mask
-    total = torch.einsum("st,bct...->bcs...", weights.to(kspace.dtype), kspace * mask)
-    count = torch.einsum("st,bct...->bcs...", weights, mask)
-    return total / count.clamp_min(torch.finfo(count.dtype).tiny)
+    shared: Tensor = _WeightedMeans.apply(kspace, mask, weights)  # type: ignore[no-untyped-call]
+    return shared
 
 
 @dataclass(frozen=True)
