@@ -98,7 +98,7 @@ class Swap:
 
     name: ClassVar[str] = "swap"
     about: ClassVar[Description] = Description(
-        defaults={"steps": 44, "batch_size": 320, "patience": 0},
+        defaults={"steps": 24, "batch_size": 320, "patience": 0},
         averages=False,
         random=False,
         validates=True,
