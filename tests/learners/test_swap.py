@@ -152,10 +152,10 @@ def test_the_race_ends_with_one_start():
     assert 6 < racing[0] <= RACE[0][1]
     assert racing[1:] == [keep for _, keep in RACE[1:]]
     assert racing[-1] == 1
-    assert torch.equal(state.theta, state.start)
+    assert torch.equal(state.theta, state.starts[1])
     masks = make_starts(problem, problem.initial(0))
     losses = [problem.mean_loss(units, 10**6) for units in masks]
-    assert problem.mean_loss(state.start > 0, 10**6) < np.median(losses)
+    assert problem.mean_loss(state.starts[1] > 0, 10**6) < np.median(losses)
 
 
 def test_the_best_starts_race_with_other_centres():
@@ -197,7 +197,7 @@ def test_a_run_is_better_than_its_start_and_keeps_the_numbers():
     state = optimise(problem, learner)
     assert (state.theta.sum(1) == HEIGHT // 4).all()
     masks = [
-        torch.stack([units.roll(shift, 0) for shift in range(FRAMES)]) for units in (state.theta, state.start)
+        torch.stack([units.roll(shift, 0) for shift in range(FRAMES)]) for units in (state.theta, state.starts[1])
     ]
     learned, start = (sum(problem.mean_loss(units > 0, 10**6) for units in each) for each in masks)
     assert learned < 0.9 * start, "wherever the heart beat begins"
@@ -211,7 +211,7 @@ def test_patients_who_were_held_back_decide(monkeypatch):
     monkeypatch.setattr("promask.learners.swap.mean_loss", lambda units, *_: float(units.float().std()))
     problem = Problem(**{**vars(problem), "validation": bad})
     state = optimise(problem, Swap(steps=8, batch_size=48))
-    spread = [float((units > 0).float().std()) for units in (state.theta, state.start)]
+    spread = [float((units > 0).float().std()) for units in (state.theta, state.starts[1])]
     assert spread[0] <= spread[1]
 
 
@@ -221,7 +221,7 @@ def test_a_start_of_ones_own_does_not_race():
     mask[:, 6:10] = 1
     given = Start(lambda generator: fft_order(mask, 1), given=True)
     state = optimise(Problem(**{**vars(problem), "start": given}), Swap(steps=1, batch_size=32))
-    assert torch.equal(state.start, fft_order(mask, 1))
+    assert torch.equal(state.starts[1], fft_order(mask, 1))
 
 
 def test_a_prior_comes_from_the_images_and_stays_with_the_run(tmp_path):

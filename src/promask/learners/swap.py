@@ -5,7 +5,7 @@ scratch does not reach them. So the mask starts from the best of many lattices a
 images, the best of them also with other centres. Each step then scores all units: what the loss would become if
 one were added or removed, to second order, by a quadratic model of the reconstruction. The best swaps are made
 together, and kept only if the mean loss of images that did not propose them falls. In the end patients who were
-held back decide whether the start was better.
+held back decide whether the start, or the best pattern of the trade, was better.
 """
 
 import itertools
@@ -67,8 +67,8 @@ class SwapState(State):
     noise: torch.Generator
     racing: Tensor
     """The starts that are still in the race, the best one first, (starts, *units)."""
-    start: Units
-    """The mask that won it."""
+    starts: Float[Tensor, "2 *units"]
+    """The best pattern of the trade, and the mask that won the race."""
     errors: Tensor
     """Of each series: the sum of its losses, and how many of them there were, (2, series)."""
     scores: Tensor
@@ -80,15 +80,15 @@ class SwapState(State):
 
     def memory(self) -> Mapping[str, Any]:
         """All of it."""
-        numbers = {"racing": self.racing, "start": self.start, "scores": self.scores, "errors": self.errors}
+        numbers = {"racing": self.racing, "starts": self.starts, "scores": self.scores, "errors": self.errors}
         return {**numbers, "swaps": self.swaps, "noise": self.noise.get_state()}
 
     def restore_memory(self, memory: Mapping[str, Any]) -> None:
         """Go on from there."""
-        self.start = restore_tensor(memory["start"], self.start)
+        self.starts = restore_tensor(memory["starts"], self.starts)
         self.scores = restore_tensor(memory["scores"], self.scores)
         self.errors = restore_tensor(memory["errors"], self.errors)
-        self.racing, self.swaps = memory["racing"].to(self.start.device), float(memory["swaps"])
+        self.racing, self.swaps = memory["racing"].to(self.starts.device), float(memory["swaps"])
         self.noise.set_state(memory["noise"])
 
 
@@ -116,7 +116,7 @@ class Swap:
             theta,
             noise=problem.random("noise", member, problem.images.device),
             racing=torch.zeros(0, *theta.shape, dtype=torch.bool, device=theta.device),
-            start=torch.zeros_like(theta),
+            starts=torch.zeros(2, *theta.shape, dtype=theta.dtype, device=theta.device),
             errors=torch.zeros(2, len(problem.images.source), dtype=torch.float64),
             scores=torch.zeros(3, *theta.shape, dtype=theta.dtype, device=theta.device),
             chances=position_chances(problem),
@@ -134,7 +134,8 @@ class Swap:
         state.budget = problem.budget
         if state.step == 0:
             state.racing = make_starts(problem, problem.initial(0))
-            state.start = state.theta = state.racing[0].to(state.theta)
+            state.theta = state.racing[0].to(state.theta)
+            state.starts = torch.stack([state.theta, state.theta])
         loss = (self._race if len(state.racing) > 1 else self._swap)(problem, state, batch)
         if not math.isfinite(loss):
             raise FloatingPointError(f"The loss became {loss} at step {state.step + 1}: are the values too large?")
@@ -183,7 +184,9 @@ class Swap:
         state.errors += errors
         order = losses.argsort(stable=True)[: keep if state.step + 1 < self.steps else 1]
         state.racing = racing[order.to(racing.device)]
-        state.start = state.theta = state.racing[0].to(state.theta)
+        state.theta = state.racing[0].to(state.theta)
+        trade = state.theta if state.step < min(VARIED) else state.starts[0]
+        state.starts = torch.stack([trade, state.theta])
         return float(losses[order[0]]) / count
 
     def _swap(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
@@ -383,11 +386,11 @@ def _losses(problem: Problem, units: UnitMask, batch: Batch) -> Float[Tensor, " 
 
 
 def _keep_the_better(problem: Problem, state: SwapState) -> None:
-    """Go back to the start, if it is better for patients who were held back."""
-    validation = problem.validation
-    if validation is None or torch.equal(state.theta, state.start):
+    """Go back to what won the race, or to the best pattern of the trade, if patients who were held back say so."""
+    validation, candidates = problem.validation, [state.theta, *state.starts.flip(0)]
+    if validation is None or all(torch.equal(state.theta, start) for start in state.starts):
         return
-    masks = (problem.centred(units > 0) for units in (state.theta, state.start))
-    learned, start = (mean_loss(units, validation, problem.pattern, problem.loss, VALIDATED) for units in masks)
-    if not learned <= start:
-        state.theta = state.start
+    masks = (problem.centred(units > 0) for units in candidates)
+    losses = [mean_loss(units, validation, problem.pattern, problem.loss, VALIDATED) for units in masks]
+    known = [loss if math.isfinite(loss) else math.inf for loss in losses]
+    state.theta = candidates[known.index(min(known))]
