@@ -205,14 +205,18 @@ def test_a_run_is_better_than_its_start_and_keeps_the_numbers():
     assert torch.equal(again.theta, state.theta), "the same bits"
 
 
-def test_patients_who_were_held_back_decide(monkeypatch):
-    problem = problem_of()
-    bad = problem_of(series=2).images
-    monkeypatch.setattr("promask.learners.swap.mean_loss", lambda units, *_: float(units.float().std()))
-    problem = Problem(**{**vars(problem), "validation": bad})
-    state = optimise(problem, Swap(steps=8, batch_size=48))
-    spread = [float((units > 0).float().std()) for units in (state.theta, state.starts[1])]
-    assert spread[0] <= spread[1]
+@pytest.mark.parametrize("preferred", [0, 1, 2], ids=["the trade", "the start", "what was learned"])
+def test_patients_who_were_held_back_decide(monkeypatch, preferred):
+    problem, learner = problem_of(), Swap(steps=8, batch_size=48)
+    free = optimise(problem, learner)
+    masks = [*free.starts, free.theta]
+    assert not torch.equal(masks[1], masks[2])
+    wanted = problem.centred(masks[preferred] > 0)
+    monkeypatch.setattr(
+        "promask.learners.swap.mean_loss", lambda units, *_: float((units != wanted).float().mean())
+    )
+    judged = Problem(**{**vars(problem), "validation": problem_of(series=2).images})
+    assert torch.equal(optimise(judged, learner).theta, masks[preferred])
 
 
 def test_a_start_of_ones_own_does_not_race():
