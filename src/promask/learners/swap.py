@@ -27,7 +27,7 @@ from promask.problem.problem import Problem, mean_loss
 from promask.recon.base import reconstruct_batch
 from promask.sampling.feasible import group_of
 from promask.sampling.limits import FRAME
-from promask.types import Batch, UnitMask, Units, restore_tensor
+from promask.types import Batch, UnitMask, restore_tensor
 
 SCORING = 0.5
 """The share of the images of a step that score units; the others test the swaps."""

@@ -132,7 +132,8 @@ def learn(
     hooks: list[Hook] = [prepared.early_stopping, recorder]
     if on_step is not None:
         dimensions = problem.pattern.encoded
-        hooks.append(ReportProgress(on_step, config.members, prepared.learner.steps, dimensions))
+        unit = problem.pattern.cost_unit
+        hooks.append(ReportProgress(on_step, config.members, prepared.learner.steps, dimensions, unit))
     finetuning = _finetuning(problem, config)
     with freeze_networks(problem.loss, problem.recon):
         problem = _in_units_of_the_start(problem)

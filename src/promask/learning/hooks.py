@@ -38,7 +38,7 @@ class Progress:
     loss: float
     """The mean over the images of the step."""
     budget: float
-    """How many samples or lines the probabilities may sum to."""
+    """How many samples or lines the probabilities may sum to; seconds, where contrasts have costs."""
     temperature: float
     """Of the step; 0 for learners that have none."""
     probabilities: Units
@@ -88,6 +88,8 @@ class ReportProgress:
     steps: int
     dimensions: int
     """Of the grid of units."""
+    unit: float = 1.0
+    """What a budget of 1 stands for: see `Pattern.cost_unit`."""
 
     def start(self, member: int, state: State) -> None:
         """Nothing to do."""
@@ -95,7 +97,7 @@ class ReportProgress:
     def after_step(self, member: int, state: State, loss: float) -> None:
         """Call it."""
         probabilities = centred(state.theta, self.dimensions)
-        about = (loss, state.budget, state.temperature, probabilities)
+        about = (loss, state.budget * self.unit, state.temperature, probabilities)
         self.on_step(Progress(member, self.members, state.step, self.steps, *about))
 
 

@@ -1,6 +1,5 @@
 """What samples, and what is acquired of them, are called: words that a run, its report and its figures share."""
 
-from promask.sampling.costs import whole_costs
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask
 
@@ -51,8 +50,8 @@ def units_acquired(pattern: Pattern, budget: int) -> str:
     frames = f"{own} {pattern.indexed}s"
     repeated = f", which are repeated to {every}" if own < every else ""
     if pattern.limits.cost:
-        second = pattern.limits.cost[0] / whole_costs(pattern.limits.cost)[0]
-        return f"{budget * second:.4g} of {pattern.units * second:.4g} s for the {noun} of {frames}"
+        spent, whole = (each * pattern.cost_unit for each in (budget, pattern.units))
+        return f"{spent:.4g} of {whole:.4g} s for the {noun} of {frames}"
     if pattern.limits.equal_per == 0 and pattern.limits.equal_group == 1 and budget % own == 0:
         return f"{budget // own} of {pattern.units // own} {noun} in each of {frames}{repeated}"
     return f"{budget} of {pattern.units} {noun} in {frames}{repeated}"

@@ -90,7 +90,7 @@ class ImageLoss:
 
     Args:
         loss: `mse`, `l1`, `ssim` or `psnr` of magnitudes, `motion` of series of frames, `complex-mse` or
-            `complex-l1`; or any differentiable function of images and targets, (batch, channel, *space) both, which
+            `complex-l1`; or any differentiable function of images and targets, (batch, channel, *space) both, that
             returns a scalar, a mean over the images.
         phase: Whether a function of your own takes complex images instead of magnitudes.
     """

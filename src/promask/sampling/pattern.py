@@ -310,6 +310,11 @@ class Pattern:
         whole = torch.tensor(whole_costs(self.limits.cost))
         return whole.reshape(-1, *[1] * self.encoded).expand(self.unit_shape)
 
+    @property
+    def cost_unit(self) -> float:
+        """What a budget of 1 stands for: 1 sample or line, or so many seconds where contrasts have costs."""
+        return self.limits.cost[0] / whole_costs(self.limits.cost)[0] if self.limits.cost else 1.0
+
     def spent(self, units: UnitMask) -> int:
         """What units cost together: their number, unless contrasts have costs of their own.
 
