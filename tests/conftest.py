@@ -137,6 +137,14 @@ def undrawn(monkeypatch):
     monkeypatch.setattr("promask.report.comparison.save_figure", save)
 
 
+@pytest.fixture
+def few_references(monkeypatch):
+    """Runs are compared with few other masks: tuned and random ones take longer than a short run."""
+    monkeypatch.setattr("promask.report.measurements.REFERENCES", ("centre", "energy"))
+    monkeypatch.setattr("promask.report.measurements.FOR_COILS", ("regular",))
+    monkeypatch.setattr("promask.report.measurements.OF_FRAMES", ("static-energy",))
+
+
 @pytest.fixture(scope="session")
 def browser():
     """Headless Chromium, the one of the system; where there is none, tests that need it are skipped and say so."""

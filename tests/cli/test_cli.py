@@ -18,7 +18,7 @@ IMAGES = np.random.default_rng(0).random((10, 16, 12)).astype(np.float32)
 
 
 @pytest.fixture
-def promask(commands, undrawn):
+def promask(commands, undrawn, few_references):
     np.save("images.npy", IMAGES)
     np.savez("patients.npz", image=IMAGES, subject=np.repeat(list("abcde"), 2))
     return commands

@@ -15,7 +15,7 @@ FEW = ("--accel", 4, "--steps", 2)
 
 
 @pytest.fixture
-def promask(commands, undrawn):
+def promask(commands, undrawn, few_references):
     """In a folder with scans/ of five patients."""
     Path("scans").mkdir()
     images = smooth_images().images[:5, 0].numpy()

@@ -16,10 +16,7 @@ NAMED = ("--axes", "slice coil ky kx")
 
 
 @pytest.fixture
-def promask(commands, undrawn, monkeypatch):
-    """Runs are compared with few masks: those that are tuned for a reconstruction take longer than the rest."""
-    monkeypatch.setattr("promask.report.measurements.REFERENCES", ("energy", "centre"))
-    monkeypatch.setattr("promask.report.measurements.FOR_COILS", ("regular",))
+def promask(commands, undrawn, few_references):
     np.save("raw.npy", KSPACE)
     np.savez("frames.npz", image=random.random((6, 3, 24, 20)).astype(np.float32), trigger_times=np.arange(3))
     return commands

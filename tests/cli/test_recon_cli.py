@@ -15,7 +15,7 @@ COILS = ("--recon", "cg-sense", "--coils", "4")
 
 
 @pytest.fixture
-def promask(commands, undrawn, monkeypatch):
+def promask(commands, undrawn, few_references, monkeypatch):
     # Without the mask that is learned for zero-filled images and looked at in the end.
     monkeypatch.setattr(
         "promask.learning.selection._mask_for_images",

@@ -13,7 +13,7 @@ from promask.data.sources import COLLECTIONS
     ("collection", "learned", "held_out"),
     [("acdc", (9, 3), 2), ("brats", (2, 2), 1), ("fastmri", (12, 3), 6), ("fastmri+", (1, 1), 1)],
 )
-def test_command_line(request, undrawn, tmp_path, capsys, collection, learned, held_out):
+def test_command_line(request, undrawn, few_references, tmp_path, capsys, collection, learned, held_out):
     more = []
     if collection == "acdc":
         root = request.getfixturevalue("database")

@@ -261,7 +261,7 @@ def test_bad_input(changes, message):
 
 
 @pytest.fixture
-def promask(capsys, undrawn, monkeypatch, tmp_path):
+def promask(capsys, undrawn, few_references, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     np.savez("patients.npz", image=IMAGES.abs().numpy(), subject=list("abcde"))
 

@@ -148,7 +148,7 @@ def test_many_images_without_a_number_are_counted(tmp_path):
 
 
 @pytest.fixture
-def scans(tmp_path, undrawn):
+def scans(tmp_path, undrawn, few_references):
     images = np.random.default_rng(0).random((8, 16, 16), dtype=np.float32).cumsum(1).cumsum(2)
     np.savez(tmp_path / "scans.npz", image=images / images.max(), subject=np.arange(8))
     return "scans.npz"

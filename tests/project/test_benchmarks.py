@@ -33,20 +33,8 @@ def few_processes(monkeypatch):
 
 def test_the_benchmark_runs(few_processes, monkeypatch, tmp_path, capsys):
     """Small and short: that it works, not how fast it is."""
-    sizes = [
-        "--steps",
-        "2",
-        "--size",
-        "32",
-        "--largest",
-        "128",
-        "--volumes",
-        "4",
-        "--volume",
-        "0",
-        "--frames",
-        "4",
-    ]
+    sizes = ["--steps", "2", "--size", "32", "--largest", "128"]
+    sizes += ["--volumes", "4", "--volume", "0", "--frames", "4"]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *sizes, "--out", str(tmp_path / "bench.json")])
     monkeypatch.chdir(Path(benchmark.__file__).parents[1])  # where the processes that it starts find it
     benchmark.main()

@@ -27,14 +27,14 @@ def ssim(images: Images, targets: Images) -> Scalar:
 
 
 def psnr(images: Images, targets: Images) -> Scalar:
-    """Minus the PSNR in dB: the mean over images and channels, each relative to the largest value of its own.
+    """By how many dB the PSNR is below 120: the mean over images and channels, each relative to its largest value.
 
     Images of little error count as much as others: a share of the error that is saved has the same worth in all.
     """
     axes = list(range(2, targets.ndim))
     errors = (images - targets).square().mean(axes)
     peaks = targets.amax(axes).clamp_min(torch.finfo(targets.dtype).tiny)
-    return 10 * (errors / peaks.square()).clamp_min(LEAST_ERROR).log10().mean()
+    return 10 * (errors / peaks.square() / LEAST_ERROR).clamp_min(1).log10().mean()
 
 
 def complex_mse(images: AnyImages, targets: AnyImages) -> Scalar:
