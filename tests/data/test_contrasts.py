@@ -10,6 +10,7 @@ from promask.data.simulate import simulated_maps
 from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.problem.batches import SpectraSet
+from promask.recon.cg_sense import CgSense
 from promask.sampling.pattern import Pattern
 
 RANDOM = np.random.default_rng(0)
@@ -54,6 +55,23 @@ def test_each_contrast_is_scanned_by_the_same_coils(file):
     assert torch.allclose(sample.clean, sample.maps * torch.from_numpy(BRAINS[1]))
     noise = torch.view_as_real(sample.image - sample.clean).movedim(1, 0).flatten(1).std(1)
     assert (noise / (0.01 * BRAINS[1].max()) - 1).abs().max() < 0.2, "the same in dark contrasts"
+
+
+def test_sensitivities_are_those_of_the_contrast_of_most_signal():
+    rows, columns = np.mgrid[-12:12, -12:12]
+    body = (np.hypot(rows, columns) < 9) * (1 + 0.3 * np.cos(rows / 2))
+    coils = simulated_maps(4, (24, 24)).numpy()
+    kspace = np.fft.fftshift(
+        np.fft.fft2(np.fft.ifftshift(coils * (body * np.array([1, -1])[:, None, None, None]), axes=(-2, -1))),
+        axes=(-2, -1),
+    )
+    _, data, *_ = read_part(
+        kspace[None].astype(np.complex64), Reading(axes="slice contrast coil ky kx", **PER), recon=CgSense()
+    )
+    maps = data[0].maps[:, 0]
+    inside = torch.from_numpy(body > 0)
+    agreement = (maps.conj() * torch.from_numpy(coils)).sum(0).abs()[inside]
+    assert agreement.min() > 0.99, "the mean over contrasts of opposite phase is nothing"
 
 
 def test_contrasts_count_alike_in_learning(file):

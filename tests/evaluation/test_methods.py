@@ -49,8 +49,8 @@ def test_what_is_tuned_by_another_loss_has_its_name():
     ("text", "sentence"),
     [
         ("best", "Unknown method 'best': choose from equispaced"),
-        ("promask:4d", "Unknown variant '4d' of promask: choose from 1d, 2d, 3d, kt, kt-2d, mse, l1, ssim"),
-        ("energy:ssim", "Unknown variant 'ssim' of energy: choose from 1d, 2d, 3d, kt, kt-2d."),
+        ("promask:4d", "Unknown variant '4d' of promask: choose from 1d, 2d, 3d, kt, kt-2d, equal, mse, l1, ssim"),
+        ("energy:ssim", "Unknown variant 'ssim' of energy: choose from 1d, 2d, 3d, kt, kt-2d, equal."),
         ("equispaced:2d", "There is no equispaced:2d: choose equispaced:1d."),
         ("", "Unknown method ''"),
         ("promask:1d:2d", "promask:1d:2d asks for two things at once: choose one of 1d, 2d."),

@@ -13,7 +13,7 @@ from jaxtyping import Complex, Num
 from torch import Tensor
 
 from promask.data.atomic import NUMBERS, Array, as_tensor
-from promask.data.axes import COIL
+from promask.data.axes import COIL, FRAME
 from promask.data.cache import Column, ColumnWriter, find_or_write
 from promask.data.preprocess import crop_or_pad
 from promask.data.readers.arrays import MAPS, join_complex, list_names
@@ -270,9 +270,13 @@ class CalibratedSet:
             return sample
         if not self.geometry.indexes:
             return replace(sample, maps=self._find_maps(index, sample))
-        # The frames of a series share their sensitivities, which are those of its mean over time.
-        mean = Sample(sample.image.mean(1), None, sample.group, sample.name)
-        return replace(sample, maps=self._find_maps(index, mean).unsqueeze(1))
+        # The frames of a series share their sensitivities, which are those of its mean over time; contrasts, whose
+        # phases differ, those of the one of most signal.
+        strongest = int(sample.image.abs().square().sum(0).flatten(1).sum(1).argmax())
+        in_time = self.geometry.indexed == FRAME
+        one = sample.image.mean(1) if in_time else sample.image[:, strongest].contiguous()
+        maps = self._find_maps(index, Sample(one, None, sample.group, sample.name))
+        return replace(sample, maps=maps.unsqueeze(1))
 
     def _find_maps(self, index: int, sample: Sample) -> Image:
         if len(sample.image) == 1:
