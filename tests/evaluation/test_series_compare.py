@@ -133,12 +133,12 @@ def test_period_and_equal_numbers(series, tmp_path, few_steps):
 
 def test_usual_methods_of_series():
     recon = KtSense()
-    labels = [method.label for method in usual_methods(None, 3, recon=recon, indexed=True)]
+    labels = [method.label for method in usual_methods(None, 3, recon=recon, indexed="frame")]
     assert labels == [*DEFAULT_OF_FRAMES[:2], "variable-density:kt", "kt-lattice", "kt-golden", "promask:kt"]
-    pairs = usual_methods(None, 4, recon=recon, readout=True, indexed=True)
+    pairs = usual_methods(None, 4, recon=recon, readout=True, indexed="frame")
     assert {method.pattern for method in pairs} == {"kt-2d"}
     assert len(pairs) == len(DEFAULT_OF_FRAMES)
-    shared = usual_methods(None, 3, recon=recon, readout=True, indexed=True, pattern="1d")
+    shared = usual_methods(None, 3, recon=recon, readout=True, indexed="frame", pattern="1d")
     assert {method.pattern for method in shared} == {"1d"}
     assert {method.name for method in shared} >= {"variable-density", "energy", "equispaced", "promask"}
     assert not {method.name for method in usual_methods(None, 2)} & {"kt-lattice", "static-energy"}
@@ -148,11 +148,11 @@ def test_patterns_of_methods():
     assert Method.parse("promask:kt").label == "promask:kt"
     assert Method.parse("kt-lattice:kt").label == "kt-lattice"
     assert Method.parse("kt-golden:kt-2d").free == 2
-    on_series = (3, False, True, None)
+    on_series = (3, False, "frame", None)
     assert Method.parse("equispaced").on(*on_series).pattern == "1d", "the same lines in all frames"
     assert Method.parse("energy").on(*on_series).pattern == "kt"
     assert Method.parse("energy:1d").on(*on_series).pattern == "1d"
-    assert Method.parse("energy").on(3, False, True, "1d").pattern == "1d"
+    assert Method.parse("energy").on(3, False, "frame", "1d").pattern == "1d"
     for text, sentence in (
         ("equispaced:kt", "There is no equispaced:kt: choose equispaced:1d."),
         ("kt-lattice:1d", "There is no kt-lattice:1d: choose kt-lattice:kt or kt-lattice:kt-2d."),

@@ -41,7 +41,7 @@ REGULAR = ("equispaced", "regular", "caipi", "partial-fourier", "centre", "radia
 RANDOM = ("random", "gaussian", "variable-density", "poisson", "poisson-tuned", "bart-poisson")
 FROM_DATA = ("energy", "igs", "greedy", "loupe")
 AS_PUBLISHED = ("equispaced-paper", "gaussian-paper", "igs-paper")
-OF_FRAMES = ("kt-lattice", "kt-golden", "static-variable-density", "static-energy")
+OF_FRAMES = ("kt-lattice", "kt-golden", "static-variable-density", "static-energy", "equal-energy")
 BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED, *OF_FRAMES)
 
 Completer = Callable[[str], list[str]]
