@@ -56,7 +56,7 @@ def test_it_is_the_usual_one_for_frames():
     config = Config.preset("default", acceleration=4, recon="kt-sense")
     learner = make_learner(config.learner, config)
     assert isinstance(learner, Swap)
-    assert (learner.steps, learner.batch_size) == (44, 320)
+    assert (learner.steps, learner.batch_size) == (24, 320)
 
 
 def scores_of(problem, members, repeats):

@@ -263,7 +263,7 @@ def _marginals(axes: "Axes", counts: Sequence[Sequence[int]], names: Sequence[st
     rows, columns = (np.array(each) for each in counts)
     above, beside = axes.inset_axes((0, 1.02, 1, 0.16)), axes.inset_axes((1.02, 0, 0.16, 1))
     above.fill_between(np.arange(len(columns)), columns, step="mid", color="0.5", linewidth=0)
-    beside.fill_betweenx(np.arange(len(rows)), rows, step="mid", color="0.5", linewidth=0)
+    beside.barh(np.arange(len(rows)), rows, height=1, color="0.5", linewidth=0)  # of few rows, too
     above.set(xlim=(-0.5, len(columns) - 0.5), ylim=(0, None), xticks=[])
     beside.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, None), yticks=[])
     above.set_ylabel(f"per {names[1]}", fontsize=TEXT - 1)
