@@ -91,7 +91,11 @@ def test_usual_methods_are_cheap():
             "reconstruction",
             "Unknown variant 'segmentation' of promask: choose from",
         ),
-        ("energy:mse", "segmentation", "Unknown variant 'mse' of energy: choose from 1d, 2d, 3d, kt, kt-2d, equal."),
+        (
+            "energy:mse",
+            "segmentation",
+            "Unknown variant 'mse' of energy: choose from 1d, 2d, 3d, kt, kt-2d, equal.",
+        ),
         ("promask:mse:segmentation", "segmentation", "asks for two things at once"),
         ("promask", "registration", "Unknown task 'registration': choose one of reconstruction, segmentation."),
     ],

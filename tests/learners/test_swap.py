@@ -12,7 +12,7 @@ from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.learners import Swap, make_learner, usual_learner
 from promask.learners.starts import make_starts, vary_centres
-from promask.learners.swap import RACE, _cut_at, series_weights, swap_best
+from promask.learners.swap import RACE, _cut_at, keep_the_better, series_weights, swap_best
 from promask.learners.unit_scores import UnitScores
 from promask.learning.config import Config
 from promask.learning.loop import optimise
@@ -207,16 +207,18 @@ def test_a_run_is_better_than_its_start_and_keeps_the_numbers():
 
 @pytest.mark.parametrize("preferred", [0, 1, 2], ids=["the trade", "the start", "what was learned"])
 def test_patients_who_were_held_back_decide(monkeypatch, preferred):
-    problem, learner = problem_of(), Swap(steps=8, batch_size=48)
-    free = optimise(problem, learner)
-    masks = [*free.starts, free.theta]
-    assert not torch.equal(masks[1], masks[2])
+    problem = Problem(**{**vars(problem_of()), "validation": problem_of(series=2).images})
+    state = Swap(steps=1, batch_size=32).init(problem, 0)
+    masks = (torch.rand(3, FRAMES, HEIGHT, generator=seeded(2)) < 0.25).float()
+    state.starts, state.theta = masks[:2], masks[2]
     wanted = problem.centred(masks[preferred] > 0)
-    monkeypatch.setattr(
-        "promask.learners.swap.mean_loss", lambda units, *_: float((units != wanted).float().mean())
-    )
-    judged = Problem(**{**vars(problem), "validation": problem_of(series=2).images})
-    assert torch.equal(optimise(judged, learner).theta, masks[preferred])
+    losses = {True: 1.0, False: 2.0}
+    monkeypatch.setattr("promask.learners.swap.mean_loss", lambda units, *_: losses[torch.equal(units, wanted)])
+    keep_the_better(problem, state)
+    assert torch.equal(state.theta, masks[preferred])
+    losses.update({True: float("nan"), False: float("nan")})
+    keep_the_better(problem, state)
+    assert torch.equal(state.theta, masks[preferred]), "nothing is known of the others"
 
 
 def test_a_start_of_ones_own_does_not_race():

@@ -14,9 +14,9 @@ from promask.cli.show import show_run
 from promask.cli.terminal import InterruptedCommand, is_main_process
 
 LOSS_HELP = (
-    "The loss to minimise: mse, l1, ssim, motion (mse in which moving pixels count eleven times), complex-mse, "
-    "complex-l1, segmentation, or a weighted sum, '0.5*segmentation + 0.5*mse', of losses relative to those of "
-    "the energy mask."
+    "The loss to minimise: mse, l1, ssim, psnr, motion (mse in which moving pixels count eleven times), "
+    "complex-mse, complex-l1, segmentation, or a weighted sum, '0.5*segmentation + 0.5*mse', of losses relative to "
+    "those of the energy mask."
 )
 INIT_HELP = "Initial probabilities: energy, by the energy of the data; uniform; or those of a .npy file or a run."
 

@@ -140,7 +140,7 @@ class Swap:
         if not math.isfinite(loss):
             raise FloatingPointError(f"The loss became {loss} at step {state.step + 1}: are the values too large?")
         if state.step + 1 == self.steps:
-            _keep_the_better(problem, state)
+            keep_the_better(problem, state)
         return state, loss
 
     def finished(self, problem: Problem, state: SwapState) -> bool:
@@ -385,7 +385,7 @@ def _losses(problem: Problem, units: UnitMask, batch: Batch) -> Float[Tensor, " 
     return torch.stack([problem.loss(images[row], batch.part(row)).double().cpu() for row in rows])
 
 
-def _keep_the_better(problem: Problem, state: SwapState) -> None:
+def keep_the_better(problem: Problem, state: SwapState) -> None:
     """Go back to what won the race, or to the best pattern of the trade, if patients who were held back say so."""
     validation, candidates = problem.validation, [state.theta, *state.starts.flip(0)]
     if validation is None or all(torch.equal(state.theta, start) for start in state.starts):
