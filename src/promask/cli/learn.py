@@ -15,8 +15,8 @@ from promask.cli.terminal import InterruptedCommand, is_main_process
 
 LOSS_HELP = (
     "The loss to minimise: mse, l1, ssim, psnr, motion (mse in which moving pixels count eleven times), "
-    "complex-mse, complex-l1, segmentation, or a weighted sum, '0.5*segmentation + 0.5*mse', of losses relative to "
-    "those of the energy mask."
+    "complex-mse, complex-l1, segmentation, or a weighted sum, '0.5*segmentation + 0.5*mse', of losses relative "
+    "to those of the energy mask."
 )
 INIT_HELP = "Initial probabilities: energy, by the energy of the data; uniform; or those of a .npy file or a run."
 
@@ -117,7 +117,8 @@ def learn(
       promask learn brain --coils 8 --recon cg-sense --accel 4 --out runs/sense
       promask learn cine.npz --axes "slice frame y x" --coils 8 \\
         --recon kt-sense --accel 8 --out runs/cine
-      promask learn brain_ms.npz --per contrast --cost FLAIR=2.5 --accel 4 --out runs/split
+      promask learn brains.npz --per contrast --cost FLAIR=2.5 \\
+        --accel 4 --out runs/split
       promask learn cardiac --network unet.safetensors --accel 16 --out runs/task
       promask learn brain --config runs/brain/run.json --seed 1 --out runs/again
       promask learn brain --accel 8 --out runs/brain --resume
