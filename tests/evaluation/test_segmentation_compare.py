@@ -94,7 +94,7 @@ def test_usual_methods_are_cheap():
         (
             "energy:mse",
             "segmentation",
-            "Unknown variant 'mse' of energy: choose from 1d, .*kt-2d, equal.",
+            "Unknown variant 'mse' of energy: choose from 1d, 2d, 3d, kt, kt-2d, equal.",
         ),
         ("promask:mse:segmentation", "segmentation", "asks for two things at once"),
         ("promask", "registration", "Unknown task 'registration': choose one of reconstruction, segmentation."),
