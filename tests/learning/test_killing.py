@@ -49,7 +49,7 @@ def check_left_behind(folder):
 
 def test_killed_at_random_moments(commands, scans, tmp_path):
     def learn(folder, *options):
-        settings = ("--accel", 4, "--steps", 50, "--members", 2, "--patience", 0)
+        settings = ("--accel", 4, "--steps", 100, "--members", 2, "--patience", 0)
         return ("learn", scans, *settings, "--out", folder, *options)
 
     commands.run(*learn(tmp_path / "first"), forked=False)
