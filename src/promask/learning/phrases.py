@@ -61,8 +61,8 @@ def split_of_contrasts(pattern: Pattern, units: UnitMask) -> str:
     """How many units of each contrast are acquired, to a user.
 
     >>> lines = Pattern((2, 6), (0, 1), indexed="contrast", contrasts=("T1", "FLAIR"))
-    >>> split_of_contrasts(lines, lines.largest(lines.half().cumsum(0), 5))
-    'T1 2, FLAIR 3 of 6 lines each'
+    >>> split_of_contrasts(lines, lines.innermost(5))
+    'T1 3, FLAIR 2 of 6 lines each'
 
     Args:
         pattern: That of a mask whose contrasts have units of their own.
