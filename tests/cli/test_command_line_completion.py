@@ -36,7 +36,7 @@ VARIABLE = "_PROMASK_COMPLETE"
         ("promask evaluate runs/a brain --convention ", ["paper", "fastmri"]),
         ("promask evaluate runs/a hea", ["head"]),
         ("promask export a --to ", list(options.FORMATS)),
-        ("promask baseline eq", ["equispaced", "equispaced-paper"]),
+        ("promask baseline eq", ["equispaced", "equispaced-paper", "equal-energy"]),
         ("promask compare brain --methods lo", ["loupe"]),
         ("promask compare brain --methods promask --methods igs:2d:ss", ["igs:2d:ssim"]),
         ("promask compare brain --methods promask --methods mine=kn", ["mine=kneecap.npy"]),
