@@ -16,6 +16,7 @@ import torch
 
 from promask.data.cache import Column, ColumnWriter, find_or_write
 from promask.data.sample_sets import reading_of
+from promask.operators.fourier import combined_magnitude
 from promask.types import AnyArray, Sample, SampleSet, SlicePlace, central_slices
 
 ARRAYS = ("image", "label", "maps", "clean")
@@ -54,7 +55,7 @@ def slice_at(sample: Sample, axis: int, position: int, scale: float | None = Non
 def largest_magnitude(sample: Sample) -> float:
     """The largest magnitude of a sample over all coils, without the noise that was added."""
     image = sample.image if sample.clean is None else sample.clean
-    return float(torch.linalg.vector_norm(image, dim=0).max())
+    return float(combined_magnitude(image, 0).max())
 
 
 class HybridSet:

@@ -57,13 +57,15 @@ class Reading:
     """Whether files and slices that cannot be used are left out with a warning; otherwise they are an error."""
     coils: int | None = None
     """The number of receive coils to simulate around images of one channel; None: none are simulated."""
+    phase: float = 0.0
+    """Standard deviation in radians of a smooth phase that is simulated, each image its own; 0: none is."""
     noise: float = 0.0
     """Standard deviation of the noise added to the real and to the imaginary part of k-space, relative to the
     largest magnitude of the image."""
     maps: str | None = None
     """A file of coil sensitivities, (coil, *space) or (N, coil, *space); None: those beside the data, if any."""
 
-    SCAN: ClassVar[tuple[str, ...]] = ("coils", "noise", "maps")
+    SCAN: ClassVar[tuple[str, ...]] = ("coils", "phase", "noise", "maps")
     """Settings of the simulated scan, which do not change how files are prepared."""
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
@@ -97,6 +99,7 @@ class Reading:
             lambda value: value is None or value >= 1,
             "a whole number of at least 1, such as 8",
         ),
+        "phase": ((int, float), lambda value: 0 <= value < math.inf, "a number of at least 0, such as 1"),
         "noise": ((int, float), lambda value: 0 <= value < math.inf, "a number of at least 0, such as 0.01"),
         "maps": ((str, type(None)), lambda value: value != "", "the name of a file"),
     }
@@ -203,5 +206,6 @@ class ReadingSettings(TypedDict, total=False):
     select: str | Sequence[str] | None
     skip_bad: bool
     coils: int | None
+    phase: float
     noise: float
     maps: str | Path | None

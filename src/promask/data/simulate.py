@@ -1,24 +1,32 @@
-"""What a scanner would measure of an image: with receive coils around it, and with noise."""
+"""What a scanner would measure of an image: with a smooth phase, receive coils around it, and noise."""
 
+import itertools
 import math
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import torch
-from jaxtyping import Complex
+from jaxtyping import Complex, Float
 from torch import Tensor
 
 from promask.data.axes import COIL, CONTRAST
 from promask.data.preprocess import remove_unmeasured
 from promask.data.reading import Reading
 from promask.errors import InputError
+from promask.operators.fourier import combined_magnitude
 from promask.types import Geometry, Image, Sample
 
 RADIUS = 1.5
 """Of the ring of coils; the field of view reaches from -1 to 1 along every axis."""
 NOISE = 0x6E6F697365
 """Part of the seed of noise, so that its random numbers differ from others with the same seed."""
+PHASE = 0x7068617365
+"""The same of the phase."""
+TINY = 1e-12
+"""What a standard deviation is at least, so that a single pixel can be divided by it."""
+WAVES = 2
+"""The phase consists of waves of at most so many half periods along each direction of the field of view."""
 
 
 @lru_cache(maxsize=8)
@@ -86,12 +94,17 @@ def scan_geometry(geometry: Geometry, reading: Reading) -> Geometry:
 
 
 def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Reading, geometry: Geometry) -> Sample:
-    """The sample with its coil sensitivities, seen by the simulated coils if there are any, and with noise.
+    """The sample with its coil sensitivities, seen by the simulated coils if there are any, with phase and noise.
 
     Simulated coils have the sensitivities `maps`, or else those of a birdcage. `index` is the place of the sample
-    in its data set, which determines its noise. The frames of a series share their sensitivities.
+    in its data set, which determines its phase and its noise. The frames of a series share their sensitivities
+    and their phase.
     """
     image, clean, extent = sample.image, sample.clean, geometry.extent
+    if reading.phase > 0:
+        angle = reading.phase * smooth_phase(tuple(image.shape[1 + geometry.indexes :]), index)
+        turned = torch.polar(torch.ones_like(angle), angle)
+        image, clean = remove_unmeasured(turned * image, extent), None if clean is None else turned * clean
     if reading.coils is not None:
         if maps is None:
             maps = _simulated(reading.coils, tuple(image.shape[1:]), geometry.indexes)
@@ -99,9 +112,34 @@ def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Readi
         clean = None if clean is None else remove_unmeasured(maps * clean, extent)
     if reading.noise > 0:
         clean = image if clean is None else clean
-        largest = torch.linalg.vector_norm(clean, dim=0).max()
+        largest = combined_magnitude(clean, 0).max()
         image = image + reading.noise * largest * remove_unmeasured(_noise(tuple(image.shape), index), extent)
     return replace(sample, image=image, maps=maps, clean=clean)
+
+
+def smooth_phase(space: tuple[int, ...], index: int) -> Float[Tensor, "*space"]:
+    """Draw a phase that varies slowly over the field of view, as that of an inhomogeneous field does.
+
+    >>> phase = smooth_phase((32, 24), index=0)
+    >>> phase.shape, f"{phase.std():.2f}", bool(phase.diff(dim=0).abs().max() < 0.3)
+    (torch.Size([32, 24]), '1.00', True)
+
+    Args:
+        space: The size of the image.
+        index: The place of the sample in its data set: each has a phase of its own.
+
+    Returns:
+        Angles with mean 0 and standard deviation 1, (*space).
+    """
+    random = np.random.default_rng((PHASE, index))
+    total = torch.zeros(space, dtype=torch.float64)
+    for halves in itertools.product(range(WAVES + 1), repeat=len(space)):
+        shifts, wave = random.uniform(0, 2 * math.pi, len(space)), torch.ones((), dtype=torch.float64)
+        for n, half, shift in zip(space, halves, shifts, strict=True):
+            wave = wave[..., None] * torch.cos(torch.pi * half * torch.arange(n) / n + shift * (half > 0))
+        if any(halves):
+            total += random.standard_normal() / math.hypot(*halves) ** 2 * wave
+    return ((total - total.mean()) / total.std().clamp_min(TINY)).float()
 
 
 def _noise(shape: tuple[int, ...], index: int) -> Image:

@@ -19,7 +19,7 @@ from promask.data.hybrid import HybridSet
 from promask.data.preprocess import Collated, collate, move, stack_arrays
 from promask.data.sensitivities import calibrate
 from promask.losses.base import Loss, needs_phase
-from promask.operators.fourier import space_axes, spectrum
+from promask.operators.fourier import combined_magnitude, space_axes, spectrum
 from promask.problem.parallel import ALONE, Group
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
@@ -276,7 +276,7 @@ class SpectraSet:
         geometry = self.data.geometry
         if geometry.indexes:  # series count alike, whatever their scale is
             each = 2 if geometry.indexed == CONTRAST else 1  # and so do contrasts
-            magnitudes = torch.linalg.vector_norm(clean, dim=1)
+            magnitudes = combined_magnitude(clean, 1)
             scales = magnitudes.flatten(each).amax(each) if cut is None else cut.scales
             cut = None if cut is None else replace(cut, scales=torch.ones_like(scales))
             scales = scales.reshape(len(images), 1, -1, *[1] * (images.ndim - 3))
