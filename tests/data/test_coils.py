@@ -1,4 +1,4 @@
-"""Simulated coils and noise: what a scanner would measure of images."""
+"""Simulated coils, phase and noise: what a scanner would measure of images."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ from promask.data.builtin.cardiac import cardiac
 from promask.data.file_set import prepare
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet, Subset, choose_part
-from promask.data.simulate import simulated_maps
-from promask.data.sources import load
+from promask.data.simulate import simulated_maps, smooth_phase
+from promask.data.sources import load, read_part
 from promask.errors import InputError
 from promask.operators.fourier import space_axes, to_kspace
 from promask.types import Sample
@@ -142,7 +142,13 @@ def test_files_are_scanned_as_arrays_are(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "_make", lambda folder, *rest: made.append(folder) or write(folder, *rest))
     np.savez(tmp_path / "a.npz", image=HEART, subject=list("abcd"))
     np.save(tmp_path / "maps.npy", simulated_maps(3, (64, 64)).numpy())
-    for settings in [{}, {"coils": 4}, {"noise": 0.1}, {"coils": 3, "maps": tmp_path / "maps.npy", "noise": 0.2}]:
+    for settings in [
+        {},
+        {"coils": 4},
+        {"noise": 0.1},
+        {"phase": 1},
+        {"coils": 3, "maps": tmp_path / "maps.npy", "noise": 0.2},
+    ]:
         reading = Reading(**settings)
         data = prepare(load(tmp_path / "a.npz", reading))
         check_data_set(data)
@@ -162,7 +168,7 @@ def test_built_in_data_and_parts():
 def test_padding_of_kspace_stays_empty(tmp_path):
     """Columns that no scanner measured hold neither noise nor what leaks there from simulated coils."""
     file = scan(tmp_path / "a.h5", measured())
-    data = load(file, Reading(coils=4, noise=0.5))
+    data = load(file, Reading(coils=4, phase=1, noise=0.5))
     sample = data[1]
     for image in (sample.image, sample.clean):
         energy = to_kspace(image, (-2, -1)).abs().square()
@@ -208,6 +214,43 @@ def test_a_dataset_of_noisy_samples_can_be_seen_by_coils():
     assert torch.equal(sample.clean, simulated_maps(4, (64, 64)) * given[1].clean)
 
 
+# A smooth phase
+
+
+@pytest.mark.parametrize("space", [*SPACES, (1, 64), (1,)])
+def test_a_phase_is_smooth_and_of_standard_deviation_one(space):
+    phase = smooth_phase(space, index=3)
+    assert phase.shape == space
+    assert phase.dtype == torch.float32
+    assert torch.equal(phase, smooth_phase(space, index=3))
+    if phase.numel() > 1:
+        assert float(phase.mean()) == pytest.approx(0, abs=1e-5)
+        assert float(phase.std(correction=0)) == pytest.approx(1, abs=1e-5)
+        assert not torch.equal(phase, smooth_phase(space, index=4))
+    for axis, n in enumerate(space):  # a wave of one period, at the most, has no steeper slope than this
+        steepest = phase.diff(dim=axis).abs().max() if n > 1 else torch.zeros(())
+        assert steepest <= 2 * torch.pi / n * phase.abs().max() * 1.5
+
+
+def test_phases_turn_images_and_their_coils():
+    """Magnitudes stay; k-space is no longer that of a real image, of which one half tells the other."""
+    still, turned = (load(HEART, Reading(phase=phase))[1].image for phase in (0, 0.7))
+    torch.testing.assert_close(turned.abs(), still.abs())
+    torch.testing.assert_close(turned, still * torch.exp(0.7j * smooth_phase((64, 64), 1)))
+    kspace = to_kspace(turned, (-2, -1))[:, 1:, 1:]  # without what has no twin
+    assert (kspace.abs() - kspace.flip(-2, -1).abs()).abs().sum() > 0.1 * kspace.abs().sum()
+    sample = load(HEART, Reading(phase=0.7, coils=4, noise=0.1))[1]
+    torch.testing.assert_close(sample.clean, simulated_maps(4, (64, 64)) * turned)
+
+
+def test_frames_share_their_phase():
+    frames = torch.rand(2, 5, 16, 12) + 0.5
+    series = load(frames, Reading(axes="slice frame y x", phase=1))
+    expected = torch.polar(torch.ones(16, 12), smooth_phase((16, 12), 1))
+    torch.testing.assert_close(series[1].image, frames[1, None] * expected)
+    assert "smooth phase of 1 rad simulated" in read_part(series)[3].sentence()
+
+
 # Settings
 
 
@@ -221,6 +264,8 @@ def test_a_dataset_of_noisy_samples_can_be_seen_by_coils():
         ({"noise": float("nan")}, "`noise` must be a number of at least 0"),
         ({"noise": float("inf")}, "`noise` must be a number of at least 0"),
         ({"noise": "much"}, "`noise` must be a number of at least 0"),
+        ({"phase": -1}, "`phase` must be a number of at least 0, such as 1, but is -1."),
+        ({"phase": float("inf")}, "`phase` must be a number of at least 0"),
         ({"maps": ""}, "`maps` must be the name of a file, but is ''."),
         ({"maps": 3}, "`maps` must be the name of a file, but is 3."),
     ],
@@ -243,7 +288,7 @@ def test_coils_are_not_simulated_around_coils(tmp_path):
 def test_loaded_data_keep_their_settings():
     data = load(HEART, Reading(coils=4, noise=0.1))
     assert load(data, Reading(coils=4)) is data
-    for settings in ({"coils": 5}, {"noise": 0.2}, {"maps": "a.npy"}):
+    for settings in ({"coils": 5}, {"phase": 1}, {"noise": 0.2}, {"maps": "a.npy"}):
         with pytest.raises(InputError, match=f"was loaded with `{next(iter(settings))}`"):
             load(data, Reading(**settings))
     with pytest.raises(InputError, match="without noise have shape"):

@@ -259,14 +259,15 @@ AXES_HELP = (
 READOUT_HELP = "Direction of the readout, which is not undersampled: kx, ky, kz or none."
 EACH_FRAME_HELP = "Each frame of a series is an image of its own; all share one mask."
 PER_HELP = "Each contrast (or echo) has a pattern of its own; one scan time is shared over them."
-PHASE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
+KSPACE_HELP = "K-space with its phase, or emulated from the magnitude as in the paper."
 VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d."
 PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
 SELECT_HELP = "Read files of these parts in their names, T1w ses-01, or that fit a glob, '*_T1w.nii.gz'."
+PHASE_HELP = "Simulate a smooth phase of each image, with this standard deviation."
 NOISE_HELP = "Noise added to k-space, as a share of its largest magnitude."
 READING: Mapping[str, Any] = {
     "volumes": _reading(bool, "", VOLUMES_HELP, name="--volumes"),
-    "kspace": _reading(str | None, "acquired|emulated", PHASE_HELP, "acquired", KSPACES),
+    "kspace": _reading(str | None, "acquired|emulated", KSPACE_HELP, "acquired", KSPACES),
     "array": _reading(str | None, "NAME", "The array of the file to read.", "image, kspace"),
     "holds": _reading(
         str | None, "image|kspace", "What the array holds, if its name does not tell.", values=CONTENTS
@@ -281,6 +282,7 @@ READING: Mapping[str, Any] = {
     "select": _reading(list[str] | None, "WORDS", SELECT_HELP, "all"),
     "skip_bad": _reading(bool, "", "Leave out what cannot be read, with a warning.", name="--skip-bad"),
     "coils": _reading(int | None, "N", "Simulate N receive coils around images of one channel."),
+    "phase": _reading(float | None, "RADIANS", PHASE_HELP, "0"),
     "noise": _reading(float | None, "SHARE", NOISE_HELP, "0"),
     "maps": _reading(str | None, "FILE", "Coil sensitivities: .npy, .npz or .mat with `maps`, .cfl.", "in DATA"),
 }

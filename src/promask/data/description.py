@@ -32,6 +32,8 @@ class DataDescription:
     contrast_names: tuple[str, ...] = ()
     coils: int = 1
     simulated_coils: bool = False
+    phase: float = 0.0
+    """The standard deviation in radians of a simulated one."""
     noise: float = 0.0
     """Added to k-space, relative to the largest magnitude."""
     emulated: str | None = None
@@ -78,6 +80,8 @@ class DataDescription:
             parts.append("readout not known")
         if self.cut:
             parts.append(f"slices along {self.cut}, which is phase-encoded, too (masks of ky-kz: volumes)")
+        if self.phase:
+            parts.append(f"smooth phase of {self.phase:g} rad simulated")
         if self.noise:
             parts.append(f"noise {self.noise:g} added")
         if self.sensitivities is not None:
@@ -160,6 +164,7 @@ def describe_data(
         contrast_names=samples.geometry.contrasts,
         coils=channels if coils else 1,
         simulated_coils=reading.coils is not None,
+        phase=reading.phase,
         noise=reading.noise,
         emulated=_emulated(holds_kspace, reading, example),
         shape=tuple(space),
@@ -179,7 +184,8 @@ def _emulated(holds_kspace: bool, reading: Reading, example: Sample) -> str | No
     if holds_kspace and reading.kspace != "emulated":
         return None
     image = example.image if example.clean is None else example.clean
-    with_phase = image.is_complex() and reading.coils is None and reading.kspace != "emulated"
+    simulated = reading.coils is not None or reading.phase > 0
+    with_phase = image.is_complex() and not simulated and reading.kspace != "emulated"
     return "complex" if with_phase else "magnitude"
 
 

@@ -104,7 +104,8 @@ def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Readi
     if reading.phase > 0:
         angle = reading.phase * smooth_phase(tuple(image.shape[1 + geometry.indexes :]), index)
         turned = torch.polar(torch.ones_like(angle), angle)
-        image, clean = remove_unmeasured(turned * image, extent), None if clean is None else turned * clean
+        image = remove_unmeasured(turned * image, extent)
+        clean = None if clean is None else remove_unmeasured(turned * clean, extent)
     if reading.coils is not None:
         if maps is None:
             maps = _simulated(reading.coils, tuple(image.shape[1:]), geometry.indexes)
@@ -139,7 +140,7 @@ def smooth_phase(space: tuple[int, ...], index: int) -> Float[Tensor, "*space"]:
             wave = wave[..., None] * torch.cos(torch.pi * half * torch.arange(n) / n + shift * (half > 0))
         if any(halves):
             total += random.standard_normal() / math.hypot(*halves) ** 2 * wave
-    return ((total - total.mean()) / total.std().clamp_min(TINY)).float()
+    return ((total - total.mean()) / total.std(correction=0).clamp_min(TINY)).float()
 
 
 def _noise(shape: tuple[int, ...], index: int) -> Image:

@@ -222,7 +222,8 @@ def evaluate(
         noise_replicas: With how many pseudo-replicas of the middle image the noise amplification is measured,
             where the reconstruction combines coils by their sensitivities; 0: not at all.
         **reading: How files are read, as for `learn`: `volumes`, `kspace`, `array`, `holds`, `plane`, `slices`,
-            `size`, `select`, `skip_bad`, `coils`, `noise`, `maps`. None of them: for a run, as its data were read.
+            `size`, `select`, `skip_bad`, `coils`, `phase`, `noise`, `maps`. None of them: for a run, as its data
+            were read.
 
     Returns:
         The metrics of every image, volume or series; `summary()` gives their means.
@@ -627,7 +628,7 @@ def unseen_part(
         own = same_data(run.record.data.source, name)
         if not own:
             channels = load(data, Reading(**as_learned | reading)).shape[0]
-            simulated = ("coils", "noise") if channels == 1 else ("noise",)
+            simulated = ("coils", "phase", "noise") if channels == 1 else ("phase", "noise")
             settings = as_learned | {name: settings[name] for name in simulated}
     return part or (OTHER_PART[run.record.data.part] if own else None), settings
 

@@ -107,7 +107,7 @@ def learn(
         **settings: The other fields of `Config`: `steps`, `batch_size`, `samples`, `members`, `pattern`, `axis`,
             `centre`, `shutter`, `acs_shape`, `partial_fourier`, `largest_gap`, `equal_per`, `period`, `cost`,
             `annealing`, `patience`, `seed`, `device`, `part`, `finetune`, `iterations`, ...; and how
-            files are read: `volumes`, `size`, `slices`, `select`, `coils`, `noise`, `maps`, ...
+            files are read: `volumes`, `size`, `slices`, `select`, `coils`, `phase`, `noise`, `maps`, ...
 
     Returns:
         The run: its mask and probabilities, centred, and how they came about.
