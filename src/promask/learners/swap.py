@@ -2,10 +2,11 @@
 
 Where frames are reconstructed together, the patterns of the trade are strong, and a mask that is learned from
 scratch does not reach them. So the mask starts from the best of many lattices and golden steps, which race on the
-images, the best of them also with other centres. Each step then scores all units: what the loss would become if
-one were added or removed, to second order, by a quadratic model of the reconstruction. The best swaps are made
-together, and kept only if the mean loss of images that did not propose them falls. In the end patients who were
-held back decide whether the start, or the best pattern of the trade, was better.
+images, against lattices of two zones, and the best of all with other centres. Each step then scores all units:
+what the loss would become if one were added or removed, to second order, by a quadratic model of the
+reconstruction. The best swaps are made together, and kept only if the mean loss of images that did not propose
+them falls. In the end patients who were held back decide whether the start, or the best pattern of the trade, was
+better.
 """
 
 import itertools
@@ -19,40 +20,44 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from promask.learners.base import Description, State
-from promask.learners.starts import make_starts, vary_centres
+from promask.learners.starts import Round, add_zones, make_starts, vary_centres
 from promask.learners.unit_scores import UnitScores
 from promask.operators.fourier import fft_order
 from promask.problem.batches import ENERGY_SAMPLES, MicroBatch
-from promask.problem.problem import Problem, mean_loss
+from promask.problem.problem import Problem
 from promask.recon.base import reconstruct_batch
 from promask.sampling.feasible import group_of
 from promask.sampling.limits import FRAME
 from promask.types import Batch, UnitMask, restore_tensor
 
-SCORING = 0.5
+SCORING = 0.6
 """The share of the images of a step that score units; the others test the swaps."""
-RACE = ((0.075, 24), (0.25, 4), (0.15, 6), (0.15, 6), (0.5, 1))
-"""The first steps: the share of the batch on which starts race, and how many of them go on."""
-VARIED = {2: 2, 3: 2}
-"""Before these rounds, so many of the best enter the race with other centres as well."""
-MOST_SWAPS = 32.0
-"""Of the first step."""
-GROWTH, DECAY = 1.1, 0.85
-"""What their number is multiplied with after swaps that were kept, and after those that were not."""
-ELIGIBLE = 0.75
+RACE = (
+    Round(0.04, 32),
+    Round(0.1, 12),
+    Round(0.04, 32, add_zones),
+    Round(0.12, 8),
+    Round(0.05, 16, vary_centres),
+    Round(0.15, 6),
+    Round(0.5, 1),
+)
+"""The first steps."""
+MOST_SWAPS = 32
+"""Of a step."""
+FIRST_SWAPS = 12
+"""How many are tried at first."""
+STEPS = (0.5, 1.0, 2.0)
+"""How many are tried, beside those of the step before."""
+ELIGIBLE = 0.8
 """The share of the units that may take part in a step, so that a swap that failed is not tried again and again."""
 APART = 2
 """Units at most so far from one that was added (or removed) are not added (or removed) in the same step; where
 frames have units of their own, it is the same unit in other frames, which tells the same of what stands still."""
-SLACK = 0.002
-"""By how much the loss of a swap may rise according to its score, as a share of the loss: the test decides."""
-CALIBRATION = (0.125, 3.0)
-"""By what the scores of units that are added, and of those that are removed, are multiplied if the
-reconstruction is linear. Their order is right, but beside the true changes of the loss they were eight times too
-large, and three times too small, so that swaps seemed to pay that did not."""
+DECAY = 0.6
+"""What their number is multiplied with if none were kept."""
 CERTAINTY = 0.5
 """By how many standard errors the mean loss must fall."""
-VALIDATED = 512
+VALIDATED = 768
 """The most images that decide in the end."""
 KNOWN = 6.0
 """After so many losses of a series, its own mean counts as much as that of all."""
@@ -71,28 +76,32 @@ class SwapState(State):
     noise: torch.Generator
     racing: Tensor
     """The starts that are still in the race, the best one first, (starts, *units)."""
+    totals: Tensor
+    """Of each of them, the sum of its losses since others joined the race, (starts,)."""
     starts: Float[Tensor, "2 *units"]
     """The best pattern of the trade, and the mask that won the race."""
     errors: Tensor
     """Of each series: the sum of its losses, and how many of them there were, (2, series)."""
     scores: Tensor
     """What `UnitScores` remembers, (3, *units)."""
-    swaps: float = MOST_SWAPS
+    swaps: float = FIRST_SWAPS
     """How many are tried at a time."""
     chances: Tensor | None = None
     """Of the positions along the readout, to be drawn; None: all images are alike."""
 
     def memory(self) -> Mapping[str, Any]:
         """All of it."""
-        numbers = {"racing": self.racing, "starts": self.starts, "scores": self.scores, "errors": self.errors}
-        return {**numbers, "swaps": self.swaps, "noise": self.noise.get_state()}
+        numbers = {"racing": self.racing, "totals": self.totals, "starts": self.starts}
+        known = {"scores": self.scores, "errors": self.errors, "swaps": self.swaps}
+        return {**numbers, **known, "noise": self.noise.get_state()}
 
     def restore_memory(self, memory: Mapping[str, Any]) -> None:
         """Go on from there."""
         self.starts = restore_tensor(memory["starts"], self.starts)
         self.scores = restore_tensor(memory["scores"], self.scores)
         self.errors = restore_tensor(memory["errors"], self.errors)
-        self.racing, self.swaps = memory["racing"].to(self.starts.device), float(memory["swaps"])
+        self.racing, self.totals = memory["racing"].to(self.starts.device), memory["totals"]
+        self.swaps = float(memory["swaps"])
         self.noise.set_state(memory["noise"])
 
 
@@ -102,7 +111,7 @@ class Swap:
 
     name: ClassVar[str] = "swap"
     about: ClassVar[Description] = Description(
-        defaults={"steps": 24, "batch_size": 320, "patience": 0},
+        defaults={"steps": 26, "batch_size": 800, "patience": 0},
         averages=False,
         random=False,
         validates=True,
@@ -120,6 +129,7 @@ class Swap:
             theta,
             noise=problem.random("noise", member, problem.images.device),
             racing=torch.zeros(0, *theta.shape, dtype=torch.bool, device=theta.device),
+            totals=torch.zeros(0, dtype=torch.float64),
             starts=torch.zeros(2, *theta.shape, dtype=theta.dtype, device=theta.device),
             errors=torch.zeros(2, len(problem.images.source), dtype=torch.float64),
             scores=torch.zeros(3, *theta.shape, dtype=theta.dtype, device=theta.device),
@@ -137,10 +147,12 @@ class Swap:
         """A round of the race, or swaps and their test."""
         state.budget = problem.budget
         if state.step == 0:
-            state.racing = make_starts(problem, problem.initial(0))
+            state.racing = make_starts(problem)
+            state.totals = torch.zeros(len(state.racing), dtype=torch.float64)
             state.theta = state.racing[0].to(state.theta)
             state.starts = torch.stack([state.theta, state.theta])
-        loss = (self._race if len(state.racing) > 1 else self._swap)(problem, state, batch)
+        races = state.step < len(RACE) and len(state.racing) > 1
+        loss = (self._race if races else self._swap)(problem, state, batch)
         if not math.isfinite(loss):
             raise FloatingPointError(f"The loss became {loss} at step {state.step + 1}: are the values too large?")
         if state.step + 1 == self.steps:
@@ -174,23 +186,26 @@ class Swap:
 
     def _race(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
         """The starts of least loss go on; the best is the mask."""
-        share, keep = RACE[state.step]
-        racing = vary_centres(problem, state.racing, VARIED.get(state.step, 0))
-        losses, errors = torch.zeros(len(racing), dtype=torch.float64), torch.zeros_like(state.errors)
-        count, series = math.ceil(share * self._size(problem)), series_weights(state.errors)
+        this = RACE[state.step]
+        if this.joined_by is not None:
+            state.racing = this.joined_by(problem, state.racing)
+            state.totals = torch.zeros(len(state.racing), dtype=torch.float64)
+        losses, errors = torch.zeros_like(state.totals), torch.zeros_like(state.errors)
+        count, series = math.ceil(this.share * self._size(problem)), series_weights(state.errors)
         for piece in self._pieces(problem, state, batch, count, beyond=False):
             if piece.batch is not None:
                 weights, numbers = _weights(state, piece.batch)
-                found = torch.stack([weights * _losses(problem, units, piece.batch) for units in racing])
+                found = torch.stack([weights * _losses(problem, units, piece.batch) for units in state.racing])
                 losses += found @ series[numbers]
                 _note(errors, numbers, found.median(0).values)
         problem.group.sum(losses, errors)
         state.errors += errors
-        order = losses.argsort(stable=True)[: keep if state.step + 1 < self.steps else 1]
-        state.racing = racing[order.to(racing.device)]
+        state.totals = state.totals + losses
+        order = state.totals.argsort(stable=True)[: this.keep if state.step + 1 < self.steps else 1]
+        state.racing, state.totals = state.racing[order.to(state.racing.device)], state.totals[order]
         state.theta = state.racing[0].to(state.theta)
-        trade = state.theta if state.step < min(VARIED) else state.starts[0]
-        state.starts = torch.stack([trade, state.theta])
+        of_the_trade = all(each.joined_by is None for each in RACE[: state.step + 1])
+        state.starts = torch.stack([state.theta if of_the_trade else state.starts[0], state.theta])
         return float(losses[order[0]]) / count
 
     def _swap(self, problem: Problem, state: SwapState, batch: Iterator[MicroBatch]) -> float:
@@ -198,52 +213,55 @@ class Swap:
         size = self._size(problem)
         scoring = math.ceil(SCORING * size)
         members, scores = state.theta > 0, UnitScores(problem, state.theta > 0, state.noise)
-        proposed: UnitMask | None = None
-        totals, errors = torch.zeros(3, dtype=torch.float64), torch.zeros_like(state.errors)
+        proposed: list[UnitMask] = []
+        totals, errors = torch.zeros(len(STEPS), 3, dtype=torch.float64), torch.zeros_like(state.errors)
         seen, series = 0, series_weights(state.errors)
         for piece in self._pieces(problem, state, batch, scoring):
             if seen < scoring:
                 weights, numbers = (None, None) if piece.batch is None else _weights(state, piece.batch)
                 scores.observe(piece, None if weights is None else weights * series[numbers])
             else:
-                proposed = self._propose(problem, state, scores) if proposed is None else proposed
+                proposed = proposed or self._propose(problem, state, scores)
                 if piece.batch is not None:
                     weights, numbers = _weights(state, piece.batch)
-                    before, after = (
-                        weights * _losses(problem, units, piece.batch) for units in (members, proposed)
-                    )
+                    before = weights * _losses(problem, members, piece.batch)
                     _note(errors, numbers, before)
+                    after = torch.stack([weights * _losses(problem, units, piece.batch) for units in proposed])
                     before, change = series[numbers] * before, series[numbers] * (after - before)
-                    totals += torch.stack([before.sum(), change.sum(), change.square().sum()])
+                    totals += torch.stack(
+                        [before.sum().expand(len(change)), change.sum(1), change.square().sum(1)], 1
+                    )
             seen += piece.count
         problem.group.sum(totals, errors)
         state.errors += errors
-        before, change, square = (totals / (size - scoring)).tolist()
-        spread = math.sqrt(max(square - change**2, 0) / max(size - scoring - 1, 1))
-        accepted = change < -CERTAINTY * spread
-        state.swaps = min(state.swaps * GROWTH, MOST_SWAPS) if accepted else max(state.swaps * DECAY, 1.0)
-        if accepted and proposed is not None:
+        before, change, square = (totals / (size - scoring)).T
+        spread = ((square - change.square()).clamp_min(0) / max(size - scoring - 1, 1)).sqrt()
+        best = int((change + CERTAINTY * spread).argmin())
+        accepted = bool(change[best] < -CERTAINTY * spread[best])
+        state.swaps = min(max(state.swaps * (STEPS[best] if accepted else DECAY), 1.0), MOST_SWAPS)
+        if accepted:
             if scores.linear:  # those of a mask that is no more
-                state.scores = FORGOTTEN * state.scores.masked_fill(proposed != members, 0)
-            state.theta = proposed.to(state.theta)
-        return before + min(change, 0) if accepted else before
+                state.scores = FORGOTTEN * state.scores.masked_fill(proposed[best] != members, 0)
+            state.theta = proposed[best].to(state.theta)
+        return float(before[0] + min(change[best], 0) if accepted else before[0])
 
-    def _propose(self, problem: Problem, state: SwapState, scores: "UnitScores") -> UnitMask:
+    def _propose(self, problem: Problem, state: SwapState, scores: "UnitScores") -> list[UnitMask]:
+        """Masks with few, some and many of the best swaps."""
         add, remove, state.scores = scores.gather(state.scores)
-        if scores.linear:
-            add, remove = (each * factor for each, factor in zip((add, remove), CALIBRATION, strict=True))
         chance = torch.rand(2, *add.shape, generator=state.noise, device=add.device) < ELIGIBLE
         members, fixed = state.theta > 0, problem.always | problem.never
         add = torch.where(members | fixed | ~chance[0], torch.inf, add)
         remove = torch.where(~members | fixed | ~chance[1], torch.inf, remove)
         group = fft_order(group_of(problem.pattern), problem.pattern.encoded)
-        count, most, shape = round(state.swaps), SLACK * scores.loss, members.shape
+        shape = members.shape
         apart = [shape[0] // 2, *[0] * (len(shape) - 1)] if problem.pattern.varies else [APART] * len(shape)
-        swapped = swap_best(members.cpu(), add.cpu(), remove.cpu(), group, count, most, apart)
-        limits = problem.pattern.limits
-        if limits.largest_gap or limits.cost:
-            swapped = problem.nearest(swapped, problem.always, -add.nan_to_num(posinf=0)).cpu()
-        return swapped.to(members.device)
+        limits, proposed = problem.pattern.limits, list[UnitMask]()
+        for count in (max(1, round(state.swaps * step)) for step in STEPS):
+            swapped = swap_best(members.cpu(), add.cpu(), remove.cpu(), group, count, apart=apart)
+            if limits.largest_gap or limits.cost:
+                swapped = problem.nearest(swapped, problem.always, -add.nan_to_num(posinf=0)).cpu()
+            proposed.append(swapped.to(members.device))
+        return proposed
 
 
 def swap_best(
@@ -392,11 +410,20 @@ def _losses(problem: Problem, units: UnitMask, batch: Batch) -> Float[Tensor, " 
 
 
 def keep_the_better(problem: Problem, state: SwapState) -> None:
-    """Go back to what won the race, or to the best pattern of the trade, if patients who were held back say so."""
+    """Go back to what won the race, or to the best pattern of the trade, if patients who were held back say so.
+
+    All series count alike, whatever their errors are: the geometric mean of their losses decides.
+    """
     validation, candidates = problem.validation, [state.theta, *state.starts.flip(0)]
     if validation is None or all(torch.equal(state.theta, start) for start in state.starts):
         return
-    masks = (problem.centred(units > 0) for units in candidates)
-    losses = [mean_loss(units, validation, problem.pattern, problem.loss, VALIDATED) for units in masks]
-    known = [loss if math.isfinite(loss) else math.inf for loss in losses]
-    state.theta = candidates[known.index(min(known))]
+    series, count = len(validation.source), len(validation) // len(validation.source)
+    totals, seen = torch.zeros(len(candidates), series, dtype=torch.float64), torch.zeros(series)
+    for piece in validation.shared_pieces(validation.some(VALIDATED)):
+        assert piece.indices is not None
+        found = torch.stack([_losses(problem, units > 0, piece) for units in candidates])
+        totals.index_add_(1, piece.indices // count, found)
+        seen += torch.bincount(piece.indices // count, minlength=series)
+    problem.group.sum(totals, seen)
+    means = (totals / seen)[:, seen > 0].nan_to_num(nan=math.inf).log().mean(1)
+    state.theta = candidates[int(means.argmin())]

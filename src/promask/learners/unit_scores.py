@@ -2,15 +2,20 @@
 
 A quadratic model stands for the reconstruction: A = E^H m E + F^H P F, where the penalty P of temporal
 frequencies is that of a linear reconstruction, or fits another one around its own image. A sample that is added
-moves the image by A^-1 e r / (1 + h), with its column e of E^H, its residual r, and its leverage h = e^H A^-1 e;
-one that is removed by -A^-1 e r / (1 - h). The slope of the loss along this, and its curvature times the squared
-length of the move, is the score. Leverages, and the lengths of A^-1 e, are means over images, from random probes.
+moves the image by A^-1 e (1 + h)^-1 r, with its columns e of E^H, one for each coil, the residuals r of all coils,
+and their leverages, the matrix h = e^H A^-1 e; one that is removed by -A^-1 e (1 - h)^-1 r. The slope of the loss
+along this, and its curvature times the squared length of the move, is the score. Leverages, and the lengths
+e^H A^-2 e, are means over images, from random probes.
+
+A reconstruction whose slopes at zeros and ones are the differences that a sample makes needs no model: the slope
+of the loss and, from random directions, the squared length of each difference come by back-propagation.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from torch import Tensor
 
 from promask.errors import InputError
@@ -27,16 +32,14 @@ DROPPED = 0.15
 leaves no residual then, and what it is worth can only be seen where it is missing."""
 MEMORY = 0.93
 """What is remembered of scores from step to step."""
-ITERATIONS = 12
+ITERATIONS = 16
 """Steps of conjugate gradients in the quadratic model."""
-REMOVAL = 0.5
-"""How much the curvature of the loss counts for a unit that is removed, beside one that is added."""
-LEAST = 0.1
+LEAST = 0.3
 """What 1 - h is at least."""
 PENALTY = 0.07
 """Of the quadratic model of a reconstruction that tells none."""
 PROBED = 2
-"""Every second piece of a batch is probed for leverages."""
+"""Of so many pieces of a batch, one is probed for leverages."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +78,23 @@ class UnitScores:
 
     def __init__(self, problem: Problem, members: UnitMask, noise: torch.Generator) -> None:
         self.problem, self.members, self.noise = problem, members, noise
-        self.linear = bool(getattr(problem.recon, "linear", False))
+        self.exact = bool(getattr(problem.recon, "exact_slopes", False))
+        """Whether slopes at zeros and ones are differences."""
+        self.linear = self.exact or bool(getattr(problem.recon, "linear", False))
+        """Whether a unit can be judged that was acquired."""
         self.pieces = 0
-        like, shape = problem.images.like, problem.images.data.shape
-        self.slopes, self.energies, self.leverages, self.lengths = (like.new_zeros(shape) for _ in range(4))
-        """Sums over images, (coil, *space)."""
-        self.counted, self.probed = (like.new_zeros(1, *shape[1:]) for _ in range(2))
-        """How often a sample was looked at, and how often its leverage was."""
+        like, coils = problem.images.like, problem.images.data.shape[0]
+        shape = (coils, coils, *members.shape)
+        self.slopes, self.energies, self.leverages, self.lengths = (
+            like.new_zeros(shape, dtype=like.dtype.to_complex()) for _ in range(4)
+        )
+        """Of each unit, matrices between coils: sums over images and its locations."""
+        self.counted, self.probed = (like.new_zeros(members.shape) for _ in range(2))
+        """How often a unit was looked at, and how often its leverage was."""
         self.losses = torch.zeros(2, dtype=torch.float64)
         """Their sum, and the number of images."""
+        self.differences = like.new_zeros(2, *members.shape)
+        """Sums over images of what differences change the loss by, to first order and to second."""
 
     @property
     def loss(self) -> float:
@@ -107,9 +118,21 @@ class UnitScores:
         if piece.batch is not None:
             masks = units[piece.rows].to(self.problem.images.like)
             weights = torch.ones(len(masks)) if weights is None else weights
-            self._observe(masks, piece.batch, white[:, piece.rows], weights.to(masks))
+            observe = self._observe_differences if self.exact else self._observe_model
+            observe(masks, piece.batch, white[:, piece.rows], weights.to(masks))
 
-    def _observe(self, units: Tensor, batch: Batch, white: Tensor, weights: Tensor) -> None:
+    def _observe_differences(self, units: Tensor, batch: Batch, white: Tensor, weights: Tensor) -> None:
+        with torch.enable_grad():
+            units = units.requires_grad_()
+            made = reconstruct_batch(self.problem.recon, batch, self.problem.pattern.expand(units).unsqueeze(1))
+        noise = white[2, :, : made.shape[1]]
+        slope, curvature = self._derivatives(made.detach(), batch, noise)
+        (first,) = torch.autograd.grad(made, units, slope, retain_graph=True)
+        (random,) = torch.autograd.grad(made, units, noise.to(made.dtype))
+        weights = weights.reshape(-1, *[1] * (units.ndim - 1))
+        self.differences += torch.stack([weights * first, weights * curvature * 2 * random.square()]).sum(1)
+
+    def _observe_model(self, units: Tensor, batch: Batch, white: Tensor, weights: Tensor) -> None:
         problem = self.problem
         mask = problem.pattern.expand(units).unsqueeze(1)
         with torch.no_grad():
@@ -126,16 +149,22 @@ class UnitScores:
             model = self._model(made, batch, axes, mask)
             residual = kspace - model.encoding(made)
             looked_at = torch.ones_like(mask) if self.linear else (mask == 0).to(mask)
-            looked_at = looked_at.expand(len(made), 1, *self.counted.shape[1:])
-            self.counted += looked_at.sum(0)
-            weighted = looked_at * weights.reshape(-1, *[1] * (looked_at.ndim - 1))
-            self.slopes += ((model.encoding(model.solve(slope)).conj() * residual).real * weighted).sum(0)
-            self.energies += curvature * (residual.abs().square() * weighted).sum(0)
+            looked_at = looked_at.expand(len(made), 1, *kspace.shape[2:])
+            times = self.problem.pattern.total(looked_at.sum((0, 1)))
+            self.counted += times
+            weighted = residual * looked_at * weights.reshape(-1, *[1] * (looked_at.ndim - 1))
+            self.slopes += self._products(weighted, model.encoding(model.solve(slope)))
+            self.energies += curvature * self._products(weighted, residual)
             if self.pieces % PROBED == 1:
                 probes = model.probe(white[0], white[1, :, :channels]), white[2, :, :channels]
                 for total, probe in zip((self.leverages, self.lengths), probes, strict=True):
-                    total += (model.encoding(model.solve(probe)).abs().square() * looked_at).sum(0)
-                self.probed += looked_at.sum(0)
+                    found = model.encoding(model.solve(probe)) * looked_at
+                    total += self._products(found, found)
+                self.probed += times
+
+    def _products(self, left: Spectra, right: Spectra) -> Complex[Tensor, "coil coil *units"]:
+        """left right^H between the coils, summed over images and the locations of each unit."""
+        return self.problem.pattern.total(torch.einsum("bc...,bd...->cd...", left, right.conj()))
 
     def _derivatives(self, made: ComplexImages, batch: Batch, white: Tensor) -> tuple[ComplexImages, float]:
         """The gradient of the losses with respect to the images, and their mean curvature in random directions."""
@@ -169,27 +198,48 @@ class UnitScores:
             known; and what to remember.
         """
         mine = (self.slopes, self.energies, self.leverages, self.lengths, self.counted, self.probed, self.losses)
-        self.problem.group.sum(*mine)
-        if self.linear:
-            counted, probed = self.counted.clamp_min(1), self.probed.clamp_min(1)
-            leverage, length = self.leverages / probed, self.lengths / probed
-            slope, energy = self.slopes / counted, self.energies / counted
-            add, remove = 1 / (1 + leverage), 1 / (1 - leverage).clamp_min(LEAST)
-            added = self._total(slope * add + energy * length * add.square())
-            removed = self._total(REMOVAL * energy * length * remove.square() - slope * remove)
-            sums = MEMORY * remembered + torch.stack([added, removed, torch.ones_like(added)])
+        self.problem.group.sum(*mine, self.differences)
+        if self.exact:
+            first, second = self.differences / self.losses[1].to(self.differences)
+            sums = MEMORY * remembered + torch.stack([first + second, second - first, torch.ones_like(first)])
             return sums[0] / sums[2], sums[1] / sums[2], sums
-        probed = _with_neighbours(self.probed).clamp_min(1e-3)
-        leverage, length = (_with_neighbours(each) / probed for each in (self.leverages, self.lengths))
-        add = 1 / (1 + leverage)
-        worth = self._total(self.slopes * add + self.energies * length * add.square())
-        sums = MEMORY * remembered + torch.stack([worth, -worth, self.problem.pattern.total(self.counted[0])])
-        added, removed = sums[:2] / sums[2].clamp_min(1e-3)
-        known = sums[2] > 1.5
-        return torch.where(known, added, torch.inf), torch.where(known, removed, torch.inf), sums
+        images = self.counted / self.problem.pattern.total(torch.ones(self.problem.pattern.shape).to(self.counted))
+        near = (lambda values: values) if self.linear else _with_neighbours
+        probed = near(self.probed).clamp_min(1e-3)
+        leverage, length = (near(each) / probed for each in (self.leverages, self.lengths))
+        added = self._changes(leverage, length)
+        if not self.linear:
+            sums = MEMORY * remembered + torch.stack([added, -added, self.counted])
+            added, removed = sums[:2] / sums[2].clamp_min(1e-3)
+            known = sums[2] > 1.5
+            return torch.where(known, added, torch.inf), torch.where(known, removed, torch.inf), sums
+        removed = self._changes(self._smooth(leverage), self._smooth(length), removed=True)
+        sums = MEMORY * remembered + torch.stack([added / images, removed / images, torch.ones_like(added)])
+        return sums[0] / sums[2], sums[1] / sums[2], sums
 
-    def _total(self, values: Float[Tensor, "coil *space"]) -> Units:
-        return self.problem.pattern.total(values.sum(0))
+    def _changes(self, leverage: Tensor, length: Tensor, removed: bool = False) -> Units:
+        """The sum over images of the changes of their losses, if a unit is added or removed."""
+        slopes, energies, leverage, length = (
+            each.movedim((0, 1), (-2, -1)) for each in (self.slopes, self.energies, leverage, length)
+        )
+        values, vectors = torch.linalg.eigh(leverage)
+        gains = -1 / (1 - values).clamp_min(LEAST) if removed else 1 / (1 + values.clamp_min(0))
+        moved = (vectors * gains.unsqueeze(-2)) @ vectors.mH
+        return ((moved.mT * slopes).sum((-2, -1)) + ((moved @ length @ moved).mT * energies).sum((-2, -1))).real
+
+    def _smooth(self, values: Complex[Tensor, "coil coil *units"]) -> Complex[Tensor, "coil coil *units"]:
+        """Half of what it is, and half its mean over units of the mask near by, in all frames: where leverages are
+        close to 1, errors in them are multiplied."""
+        members, pattern = self.members.to(values.real), self.problem.pattern
+        total, count = values * members, members
+        if pattern.varies:
+            axis = -1 - pattern.encoded
+            total, count = (each.sum(axis, keepdim=True) for each in (total, count))
+        for axis, shift in itertools.product(
+            range(-pattern.encoded, 0), (3, 1)
+        ):  # two sums of three: up to 4 lines
+            total, count = (each + each.roll(shift, axis) + each.roll(-shift, axis) for each in (total, count))
+        return (values + total / count.clamp_min(1)) / 2
 
 
 def _with_neighbours(values: Tensor) -> Tensor:

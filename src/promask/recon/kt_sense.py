@@ -59,7 +59,7 @@ class KtSense(SpectralReconstruction):
     """
 
     regularisation: float = 1e-4
-    iterations: int = 12
+    iterations: int = 20
     prior: Float[Tensor, "frame *space"] | Float[Tensor, "batch 1 frame *space"] | None = field(
         default=None, compare=False, repr=False
     )

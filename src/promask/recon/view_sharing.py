@@ -1,7 +1,7 @@
 """View sharing: what a frame did not acquire is taken from the frames next to it in time."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -110,6 +110,8 @@ class ViewSharing(SpectralReconstruction):
     reach: float = 1.0
 
     temporal = True
+    exact_slopes: ClassVar[bool] = True
+    """At zeros and ones, the slope in the mask is the difference that a sample makes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reach", float(self.reach))

@@ -4,6 +4,7 @@ Each is a way to order the units of every frame; how many of them are acquired, 
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -25,10 +26,14 @@ MOST_CENTRE = 0.7
 """The largest share of the lines of a frame that lie in that centre."""
 NARROWEST, WIDEST = 0.5, 1.25
 """The spacings of lattices that are tried, in accelerations: narrow ones leave out the outermost lines."""
-INNER = (0, 0.25, 0.375, 0.5, 0.625)
+INNER = (0, 0.25, 0.5)
 """The spacings of lattices around the centre of other masks, in accelerations; 0: all units."""
-REACHES = (0, 0.03, 0.08, 0.16, 0.25, 0.4)
+REACHES = (0, 0.03, 0.08, 0.16)
 """How far these reach, in half widths of k-space."""
+ZONES = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.25, 1.5, 1.75)
+"""The spacings of lattices of two zones, in accelerations: any two of them, the smaller one inside."""
+PARTS = (0.4, 0.55, 0.7, 0.85)
+"""What the inner zone has of the lines of each frame."""
 FIRST = 8.0
 """More than any distance from the centre."""
 
@@ -193,6 +198,52 @@ def with_other_centres(
             inner = lattice(pattern, spacing, (*[1] * (directions - 1), shift)) > 0
             values = FIRST * torch.where(distance <= reach**2, inner, units) - distance
             yield pattern.largest(values.masked_fill(kept, torch.inf), budget)
+
+
+def two_zones(pattern: Pattern, budget: int, width: int | None = None) -> Iterator[UnitMask]:
+    """Lattices with a narrow spacing around the centre and a wide one outside: of several spacings and widths.
+
+    What moves is found in the lines around the centre, which must be acquired often; of the outer ones, most
+    belong to what stands still, and a few times are enough. What is too much is left out, the outermost first;
+    what lacks is added, the innermost first.
+
+    Args:
+        pattern: A pattern whose frames have units of their own.
+        budget: How many units are acquired in all.
+        width: That of the calibration region, if it is given.
+
+    Yields:
+        Units of exactly the budget, (*units).
+    """
+    kept, distance = pattern.block(width or 0, budget), pattern.distance()
+    share, directions = pattern.units / budget, len(pattern.unit_shape) - 1
+    nearest = distance[0].flatten().sort().values
+    spacings = sorted({max(1, round(each * share)) for each in ZONES})
+    for (inner, outer), part in itertools.product(itertools.combinations(spacings, 2), PARTS):
+        reach = nearest[min(round(part * inner / share * len(nearest)), len(nearest) - 1)]
+        near, far = (
+            lattice(pattern, spacing, (*[1] * (directions - 1), usual_shift(spacing))) > 0
+            for spacing in (inner, outer)
+        )
+        values = FIRST * torch.where(distance <= reach, near, far) - distance
+        yield pattern.largest(values.masked_fill(kept, torch.inf), budget)
+
+
+def usual_shift(spacing: int) -> int:
+    """The shift of a lattice from frame to frame by which lines that are near in time are far apart.
+
+    >>> [usual_shift(spacing) for spacing in (1, 4, 5, 8, 10, 20)]
+    [0, 1, 2, 3, 3, 7]
+
+    Args:
+        spacing: The distance of neighbouring lines.
+
+    Returns:
+        The number next to a golden share of the spacing that has no common divisor with it, so that all lines
+        are acquired in turn.
+    """
+    wanted = (1 - GOLDEN) * spacing
+    return min((n for n in range(spacing) if math.gcd(n, spacing) == 1), key=lambda n: abs(n - wanted))
 
 
 def goldens(pattern: Pattern, budget: int, width: int | None = None) -> Iterator[UnitMask]:
