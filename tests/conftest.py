@@ -23,6 +23,9 @@ names -= {"promask.learning", "promask.learning.config", "promask.data", "promas
 jaxtyping.jaxtyped = typecheck.jaxtyped
 jaxtyping.install_import_hook(sorted(names), "typecheck.typecheck")
 torch.set_num_threads(1)
+# Nobody cuts the power while tests run, and they would mostly wait for the disk; when files are flushed is tested
+# in tests/learning/test_recovery.py.
+os.fsync = lambda file: None
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 Run as a script, it imports everything once, and then starts each command by forking, so that a process begins its
 work at once and not after seconds of imports. Checkpoints are written after every step: most kills fall into or
-beside one. Figures are made, but not drawn.
+beside one. Figures are made, but not drawn, and the disk is not waited for: what is written outlives a process.
 """
 
 import json
@@ -59,6 +59,7 @@ def serve(errors):
     from promask.learning import checkpoint
 
     torch.set_num_threads(1)
+    os.fsync = lambda file: None
     checkpoint.SHARE = 1e9
     promask.report.page.save_figure = not_drawn
     promask.report.page.figure_picture = lambda figure: "data:image/png;base64,"
