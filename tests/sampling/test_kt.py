@@ -87,14 +87,29 @@ def test_a_lattice_of_the_acceleration():
 
 
 def test_a_centre_of_its_own():
-    """Every sixth of 24 lines, and every third of those at most 3 from the centre: the outermost make room."""
+    """Every sixth of 24 lines, and every third of those next to the centre: the outermost make room."""
     pattern = Pattern((2, 24), (0, 1), indexed="frame", limits=Limits(equal_per=0))
     units = pattern.largest(kt.lattice(pattern, 6, [2]), 8)
     assert [row.nonzero().flatten().tolist() for row in units] == [[0, 6, 12, 18], [2, 8, 14, 20]]
     found = [
         [row.nonzero().flatten().tolist() for row in each] for each in kt.with_other_centres(pattern, 8, units)
     ]
-    assert [[6, 9, 12, 15], [8, 10, 13, 20]] in found
+    assert [[0, 6, 12, 18], [8, 13, 14, 20]] in found
+
+
+def test_lattices_of_two_zones():
+    """Every third of the lines near the centre and every sixth of the others, each shifted by a golden share."""
+    pattern = Pattern((2, 24), (0, 1), indexed="frame", limits=Limits(equal_per=0))
+    found = [[row.nonzero().flatten().tolist() for row in each] for each in kt.two_zones(pattern, 10)]
+    assert [[6, 9, 12, 15, 18], [7, 10, 13, 16, 19]] in found, "within the inner zone"
+    assert all(len(row) == 5 for units in found for row in units)
+
+
+@pytest.mark.parametrize("spacing", [2, 3, 5, 8, 12, 20, 31])
+def test_the_usual_shift_reaches_every_line(spacing):
+    pattern = Pattern((spacing, 80), (0, 1), indexed="frame")
+    units = kt.lattice(pattern, spacing, [kt.usual_shift(spacing)]) > 0
+    assert (units.sum(0) == 1).all(), "each line comes once in as many frames"
 
 
 def golden_by_hand(weights, number, start):
