@@ -16,7 +16,7 @@ from promask.data.builtin.cine import cine
 from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.learners import Swap
-from promask.learners.swap import RACE, SCORING, make_starts
+from promask.learners.swap import RACE, SCORING, STEPS, make_starts
 from promask.learning.config import Config
 from promask.learning.setup import full_images, state_problem
 from promask.losses.image import ImageLoss
@@ -55,8 +55,7 @@ def make_stepper(problem: Problem, batch: int = BATCH) -> Callable[[], None]:
     learner = Swap(steps=10**6, batch_size=batch)
     state = learner.init(problem, 0)
     state.history.loss += [0.0] * len(RACE)
-    state.left = torch.arange(1)
-    state.start = state.theta = make_starts(problem, state.theta)[0].to(state.theta)
+    state.theta = make_starts(problem)[0].to(state.theta)
     batches = learner.batches(problem, state, 0)
 
     def step() -> None:
@@ -88,10 +87,10 @@ def series_steps(steps: int, frames: int = FRAMES, size: int = SIZE, batch: int 
 
 
 def make_reconstructor(problem: Problem, batch: int) -> Callable[[], None]:
-    """A function that does only the reconstructions of a step: scored columns once, tested ones with two masks."""
+    """A function that does only the reconstructions of a step: scored columns once, tested ones with all masks."""
     scored = round(SCORING * batch)
     mask = problem.pattern.expand(problem.initial(0))
-    indices = torch.arange(scored + 2 * (batch - scored)) % len(problem.images)
+    indices = torch.arange(scored + (1 + len(STEPS)) * (batch - scored)) % len(problem.images)
 
     def again() -> None:
         with torch.no_grad():
