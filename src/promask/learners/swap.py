@@ -228,9 +228,8 @@ class Swap:
                     _note(errors, numbers, before)
                     after = torch.stack([weights * _losses(problem, units, piece.batch) for units in proposed])
                     before, change = series[numbers] * before, series[numbers] * (after - before)
-                    totals += torch.stack(
-                        [before.sum().expand(len(change)), change.sum(1), change.square().sum(1)], 1
-                    )
+                    sums = (before.sum().expand(len(change)), change.sum(1), change.square().sum(1))
+                    totals += torch.stack(sums, 1)
             seen += piece.count
         problem.group.sum(totals, errors)
         state.errors += errors
