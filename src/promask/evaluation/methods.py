@@ -19,7 +19,7 @@ import numpy.typing as npt
 from promask.baselines import BASELINES, OWN, baseline_mask, check_available
 from promask.baselines.problem import BaselineProblem
 from promask.errors import InputError, InputWarning
-from promask.evaluation.evaluate import check_mask, is_for_volumes, mask_values
+from promask.evaluation.matching import check_mask, is_for_volumes, mask_values
 from promask.export import read_mask
 from promask.learning.api import learn
 from promask.learning.config import CONTRAST_LOSS, MOTION
