@@ -11,7 +11,8 @@ from promask.data.sources import is_source, load, read_part, same_data, source_t
 from promask.errors import InputError, check_keywords
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
-from promask.sampling.pattern import PER_FRAME, Pattern
+from promask.sampling.free_axes import PER_FRAME
+from promask.sampling.pattern import Pattern
 from promask.types import AnyArray, Mask, SampleSet
 
 

@@ -28,8 +28,9 @@ from promask.losses.segmentation import SEGMENTATION
 from promask.recon import RECONSTRUCTIONS, names_temporal
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.free_axes import FREE_AXES, PER_FRAME, usual_on
 from promask.sampling.limits import CONTRAST, LimitSettings
-from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern, usual_on
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:

@@ -42,7 +42,8 @@ from promask.learning.run import Run
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
-from promask.sampling.pattern import FREE_AXES, Pattern, scannable
+from promask.sampling.free_axes import FREE_AXES, scannable
+from promask.sampling.pattern import Pattern
 from promask.types import AnyArray, Mask, SampleSet
 
 if TYPE_CHECKING:

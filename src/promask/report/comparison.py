@@ -44,8 +44,8 @@ from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.free_axes import FREE_AXES
 from promask.sampling.limits import BLOCK, NONE_ASKED, LimitSettings
-from promask.sampling.pattern import FREE_AXES
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
