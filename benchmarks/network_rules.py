@@ -18,7 +18,7 @@ from benchmarks.learning import learn_members
 from promask.data.file_set import prepare
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
-from promask.evaluation.evaluate import segment
+from promask.evaluation.segmentation import segment
 from promask.learning.config import Config
 from promask.learning.selection import MOST_JUDGED, reference_masks
 from promask.losses.base import Loss

@@ -24,7 +24,7 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sensitivities import calibrate
 from promask.data.sources import load
-from promask.evaluation.evaluate import full_images, reconstruct
+from promask.evaluation.images import full_images, reconstruct
 from promask.export import write_mask
 from promask.export.formats import read_bart, write_scan
 from promask.export.mask_file import ExportedMask

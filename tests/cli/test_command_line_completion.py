@@ -70,13 +70,12 @@ def test_the_names_are_those_of_the_library():
     from promask.data.sample_sets import OTHER_PART
     from promask.evaluation import conventions
     from promask.learning import config
-    from promask.sampling import pattern as patterns
-    from promask.sampling import schedules
+    from promask.sampling import free_axes, schedules
     from promask.segmentation import fit as recipe
 
     assert {name.removesuffix("+phase") for name in options.BUILT_IN} == set(data.BUILT_IN)
     assert set(options.COLLECTIONS) == set(data.COLLECTIONS)
-    assert set(options.PATTERNS) == set(patterns.FREE_AXES)
+    assert set(options.PATTERNS) == set(free_axes.FREE_AXES)
     assert set(options.TASKS) == set(config.TASKS)
     assert set(options.LOSSES) == {*tasks.LOSSES, *tasks.SERIES_LOSSES, *tasks.COMPLEX_LOSSES, tasks.SEGMENTATION}
     assert set(options.RECONSTRUCTIONS) == set(recon.RECONSTRUCTIONS)

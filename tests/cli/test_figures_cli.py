@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import promask as library
 from promask.errors import InputWarning
-from promask.evaluation.evaluate import held_out
+from promask.evaluation.matching import held_out
 from promask.figures.images import MaskSource, load_masks, network_of, unique_names
 from promask.figures.layout import RESOLUTION
 from promask.figures.learning import DRAWS, FRAMES, IMAGES

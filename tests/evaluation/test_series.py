@@ -11,7 +11,8 @@ from promask.data.reading import Reading
 from promask.data.sources import load
 from promask.evaluation.cells import Comparison, Conditions, Scores
 from promask.evaluation.density import sampling_density
-from promask.evaluation.evaluate import evaluate, load_for_mask
+from promask.evaluation.evaluate import evaluate
+from promask.evaluation.matching import load_for_mask
 from promask.evaluation.noise import measure_noise
 from promask.evaluation.physics import pattern_of
 from promask.evaluation.point_spread import point_spread

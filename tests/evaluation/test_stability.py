@@ -16,7 +16,7 @@ from promask.data.arrays import from_images
 from promask.data.sample_sets import ArraySet
 from promask.errors import InputError
 from promask.evaluation import stability as module
-from promask.evaluation.evaluate import reconstruct
+from promask.evaluation.images import reconstruct
 from promask.evaluation.stability import agreement, pixel_spread, sentences, stability
 from promask.figures.comparison import stability_figure
 from promask.learning.records import RunHistory

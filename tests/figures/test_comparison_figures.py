@@ -9,7 +9,7 @@ from comparisons import compared, row, tiny_comparison
 
 from helpers import smooth_images
 from promask.data.sample_sets import ArraySet
-from promask.evaluation.evaluate import reconstruct
+from promask.evaluation.images import reconstruct
 from promask.figures.comparison import picture_grid, quality_over_acceleration
 from promask.losses import metrics
 from promask.types import Geometry

@@ -7,7 +7,8 @@ from comparisons import heart_network, hearts
 
 from helpers import seeded
 from promask.data.sample_sets import ArraySet
-from promask.evaluation.evaluate import reconstruct, segment
+from promask.evaluation.images import reconstruct
+from promask.evaluation.segmentation import segment
 from promask.figures.comparison import contour_grid
 from promask.figures.contours import box_around, contour_figure, middle_image, segment_slice
 from promask.losses.segmentation import Segmentation

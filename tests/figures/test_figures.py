@@ -18,7 +18,7 @@ from helpers import seeded, smooth_images
 from promask import MaskDistribution, Pattern
 from promask.data.sample_sets import ArraySet, Subset
 from promask.errors import InputError
-from promask.evaluation.evaluate import reconstruct
+from promask.evaluation.images import reconstruct
 from promask.figures.images import FACTORS, reconstructions
 from promask.figures.layout import (
     ERROR,

@@ -9,7 +9,7 @@ from promask.baselines import baseline_mask
 from promask.cli.main import main
 from promask.data.arrays import from_images
 from promask.data.sources import load
-from promask.evaluation.evaluate import reconstruct
+from promask.evaluation.images import reconstruct
 from promask.learning.selection import reference_masks
 from promask.losses.image import LOSSES, ImageLoss
 from promask.problem.problem import MOST_IMAGES, mean_loss

@@ -17,7 +17,7 @@ from promask.data.sample_sets import ArraySet
 from promask.data.sensitivities import espirit_maps
 from promask.data.sources import load
 from promask.errors import InputError
-from promask.evaluation.evaluate import reconstruct
+from promask.evaluation.images import reconstruct
 from promask.learners import exchange, gradient
 from promask.learners.exchange import loss_and_insertions
 from promask.operators.fourier import to_image

@@ -9,7 +9,8 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet
 from promask.data.simulate import simulated_maps
 from promask.data.sources import load
-from promask.evaluation.evaluate import evaluate, reconstruct
+from promask.evaluation.evaluate import evaluate
+from promask.evaluation.images import reconstruct
 from promask.losses.image import ImageLoss
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import loss_and_slopes

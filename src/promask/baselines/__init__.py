@@ -23,8 +23,9 @@ from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZeroFilled
+from promask.sampling.free_axes import FREE_AXES, PER_FRAME
 from promask.sampling.limits import CONTRAST
-from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet, UnitMask
 
 __all__ = [

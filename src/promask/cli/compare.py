@@ -86,8 +86,9 @@ def baseline(
     from promask.export.mask_file import ExportedMask
     from promask.recon import make_reconstruction
     from promask.recon.base import is_temporal
+    from promask.sampling.free_axes import usual_on
     from promask.sampling.limits import LimitSettings
-    from promask.sampling.pattern import Pattern, usual_on
+    from promask.sampling.pattern import Pattern
 
     check_mask_file(out, to)
     there, by = find_device(device), make_reconstruction(recon or "zero-filled", iterations, regularisation)

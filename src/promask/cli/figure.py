@@ -214,7 +214,7 @@ def contours(
     Example: promask figure contours runs/task energy equispaced --network unet.safetensors --out contours
     """
     from promask.data.preprocess import reconstructed_channels
-    from promask.evaluation.evaluate import measurable
+    from promask.evaluation.segmentation import measurable
     from promask.figures.contours import contour_figure as make
     from promask.figures.contours import middle_image
     from promask.figures.images import MaskSource, check_index, load_masks, network_of
@@ -405,6 +405,6 @@ def _load_with_trajectory(folder: Path) -> "Run":
 def _images(
     run: "Run", data: list[str] | None, part: str | None, on_file: "OnFile", reading: dict[str, Any]
 ) -> "SampleSet":
-    from promask.evaluation.evaluate import held_out
+    from promask.evaluation.matching import held_out
 
     return held_out(run, data, part, None, on_file, **reading)

@@ -82,8 +82,9 @@ def report(
       promask report runs/brain --beside mine=mask.mat old=runs/first
     """
     from promask.data.device import find_device
-    from promask.evaluation.evaluate import find_network, read_for_run
+    from promask.evaluation.matching import read_for_run
     from promask.evaluation.methods import GivenMask, by_label, fit_mask
+    from promask.evaluation.segmentation import find_network
     from promask.learning.run import Run
     from promask.report.measurements import measure_run
     from promask.report.page import write_report

@@ -13,7 +13,7 @@ from promask.errors import count
 
 if TYPE_CHECKING:
     from promask.evaluation.cells import Comparison
-    from promask.evaluation.evaluate import Evaluation
+    from promask.evaluation.result import Evaluation
     from promask.evaluation.stability import Stability
     from promask.evaluation.tables import Table, TableCell
     from promask.learning.run import Run

@@ -22,8 +22,10 @@ from promask.data.description import describe_data
 from promask.data.device import CPU
 from promask.errors import InputError, count
 from promask.evaluation.conventions import Measure, find_convention, overlap_metrics
-from promask.evaluation.evaluate import achieved_acceleration, evaluate, frozen_quality, segment
+from promask.evaluation.evaluate import achieved_acceleration, evaluate
+from promask.evaluation.images import frozen_quality
 from promask.evaluation.methods import EQUAL, FROZEN, FULL, ComparedMethod, Method
+from promask.evaluation.segmentation import segment
 from promask.learning.records import DataRecord
 from promask.losses import make_loss
 from promask.losses.segmentation import SEGMENTATION, Segmentation

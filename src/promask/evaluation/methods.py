@@ -19,7 +19,7 @@ import numpy.typing as npt
 from promask.baselines import BASELINES, OWN, baseline_mask, check_available
 from promask.baselines.problem import BaselineProblem
 from promask.errors import InputError, InputWarning
-from promask.evaluation.evaluate import check_mask, is_for_volumes, mask_values
+from promask.evaluation.matching import check_mask, is_for_volumes, mask_values
 from promask.export import read_mask
 from promask.learning.api import learn
 from promask.learning.config import CONTRAST_LOSS, MOTION
@@ -28,8 +28,9 @@ from promask.losses.segmentation import SEGMENTATION
 from promask.recon import RECONSTRUCTIONS, names_temporal
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.free_axes import FREE_AXES, PER_FRAME, usual_on
 from promask.sampling.limits import CONTRAST, LimitSettings
-from promask.sampling.pattern import FREE_AXES, PER_FRAME, Pattern, usual_on
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:

@@ -16,16 +16,10 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import Subset
 from promask.data.sources import load, read_part
 from promask.errors import InputError, check_keywords
-from promask.evaluation.evaluate import (
-    Evaluation,
-    ReconstructedImage,
-    check_shape,
-    evaluate,
-    mean_and_spread,
-    reconstruct,
-    reconstruct_one,
-    unseen_part,
-)
+from promask.evaluation.evaluate import evaluate
+from promask.evaluation.images import ReconstructedImage, reconstruct, reconstruct_one
+from promask.evaluation.matching import check_shape, unseen_part
+from promask.evaluation.result import Evaluation, mean_and_spread
 from promask.learning.phrases import unit_noun
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction

@@ -5,7 +5,7 @@ They are numbered in the paper: 1 `film`, 2 `histograms`, 3 `curves`, 4 `probabi
 are series of frames: `xt`, and `movie`, which writes an animated picture.
 """
 
-from promask.evaluation.evaluate import held_out
+from promask.evaluation.matching import held_out
 from promask.figures.contours import contour_figure as contours
 from promask.figures.images import reconstructions
 from promask.figures.layout import save_as_both as save

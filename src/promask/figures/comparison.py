@@ -9,7 +9,7 @@ import torch
 from promask.data.device import CPU
 from promask.evaluation.cells import Comparison, Scores
 from promask.evaluation.conventions import Metric
-from promask.evaluation.evaluate import full_images, reconstruct_one
+from promask.evaluation.images import full_images, reconstruct_one
 from promask.evaluation.physics import pattern_of
 from promask.evaluation.stability import Stability
 from promask.evaluation.tables import factor

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from promask.data.device import CPU, find_device
-from promask.evaluation.evaluate import images_with, network_outputs
+from promask.evaluation.images import images_with
+from promask.evaluation.segmentation import network_outputs
 from promask.figures.layout import picture, white
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction

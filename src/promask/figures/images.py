@@ -15,17 +15,10 @@ from promask.data.file_set import OnFile
 from promask.data.sample_sets import OTHER_PART
 from promask.data.sources import read_part
 from promask.errors import InputError
-from promask.evaluation.evaluate import (
-    NetworkLike,
-    ReconstructedImage,
-    check_mask,
-    is_for_volumes,
-    load_for_mask,
-    read_for_run,
-    reconstruct_one,
-    search_network,
-)
+from promask.evaluation.images import ReconstructedImage, reconstruct_one
+from promask.evaluation.matching import check_mask, is_for_volumes, load_for_mask, read_for_run
 from promask.evaluation.physics import pattern_of
+from promask.evaluation.segmentation import NetworkLike, search_network
 from promask.export import read_mask
 from promask.export.mask_file import ExportedMask
 from promask.figures.layout import (
@@ -49,7 +42,8 @@ from promask.learning.run import Run
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
-from promask.sampling.pattern import FREE_AXES, Pattern, scannable
+from promask.sampling.free_axes import FREE_AXES, scannable
+from promask.sampling.pattern import Pattern
 from promask.types import AnyArray, Mask, SampleSet
 
 if TYPE_CHECKING:

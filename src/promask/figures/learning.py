@@ -11,7 +11,9 @@ import torch
 from promask.data.device import find_device
 from promask.data.sample_sets import Subset
 from promask.errors import InputError
-from promask.evaluation.evaluate import check_shape, evaluate, held_out, reconstruct_one
+from promask.evaluation.evaluate import evaluate
+from promask.evaluation.images import reconstruct_one
+from promask.evaluation.matching import check_shape, held_out
 from promask.figures.images import check_index, quality_caption
 from promask.figures.layout import (
     MASK,

@@ -11,7 +11,8 @@ from promask.data.device import find_device
 from promask.data.file_set import OnFile
 from promask.data.sources import short_source
 from promask.errors import InputError, InputWarning
-from promask.evaluation.evaluate import full_images, held_out
+from promask.evaluation.images import full_images
+from promask.evaluation.matching import held_out
 from promask.evaluation.stability import ImageVariation, vary_image
 from promask.figures.images import check_index, quality_caption
 from promask.figures.layout import (

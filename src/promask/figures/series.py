@@ -14,7 +14,8 @@ from promask.data.atomic import check_writable, replace_file
 from promask.data.axes import FRAME
 from promask.data.device import find_device
 from promask.errors import InputError
-from promask.evaluation.evaluate import ReconstructedImage, check_mask, reconstruct_one
+from promask.evaluation.images import ReconstructedImage, reconstruct_one
+from promask.evaluation.matching import check_mask
 from promask.evaluation.temporal import moving_region, psnr_over_time
 from promask.figures.images import check_index, factor_for, quality_caption
 from promask.figures.layout import ERROR, TEXT, Grid, grey_window, height_for, hide_spines, width_of

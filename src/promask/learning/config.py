@@ -12,8 +12,8 @@ from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, check_keywords, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
 from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled, names_temporal
+from promask.sampling.free_axes import FREE_AXES
 from promask.sampling.limits import ACS_SHAPES, BY_DIRECTION, SHUTTERS, LimitSettings, by_direction
-from promask.sampling.pattern import FREE_AXES
 from promask.sampling.schedules import ANNEALINGS
 
 LARGEST = 1e18

@@ -23,7 +23,6 @@ from promask.data.sources import absolute_source, load, read_part
 from promask.errors import InputError, check_keywords
 from promask.evaluation.cells import Cell, CellStore, Comparison, Conditions, all_cells, collect
 from promask.evaluation.conventions import find_convention
-from promask.evaluation.evaluate import NetworkLike, measurable
 from promask.evaluation.methods import (
     RECONSTRUCTION,
     ComparedMethod,
@@ -33,6 +32,7 @@ from promask.evaluation.methods import (
     parse_methods,
     usual_methods,
 )
+from promask.evaluation.segmentation import NetworkLike, measurable
 from promask.evaluation.tables import differences_csv, latex, markdown, masks_csv, summary_csv
 from promask.evaluation.workers import check_jobs, complete_in_processes, complete_on_cluster
 from promask.figures.comparison import contour_grid, picture_grid, quality_over_acceleration
@@ -44,8 +44,8 @@ from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
+from promask.sampling.free_axes import FREE_AXES
 from promask.sampling.limits import BLOCK, NONE_ASKED, LimitSettings
-from promask.sampling.pattern import FREE_AXES
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:

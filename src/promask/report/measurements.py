@@ -14,20 +14,13 @@ from promask.data.sensitivities import calibrate
 from promask.data.sources import read_part, same_data
 from promask.errors import InputError
 from promask.evaluation.cells import Cell, Conditions, make_mask
-from promask.evaluation.evaluate import (
-    Evaluation,
-    NetworkLike,
-    ReconstructedImage,
-    achieved_acceleration,
-    evaluate,
-    mean_and_spread,
-    measurable,
-    noise_of_middle,
-    reconstruct_one,
-)
+from promask.evaluation.evaluate import achieved_acceleration, evaluate, noise_of_middle
+from promask.evaluation.images import ReconstructedImage, reconstruct_one
 from promask.evaluation.methods import Method, fit_mask
 from promask.evaluation.noise import REPLICAS, NoiseMap
 from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
+from promask.evaluation.result import Evaluation, mean_and_spread
+from promask.evaluation.segmentation import NetworkLike, measurable
 from promask.learning.records import METRICS, SERIES_METRICS, Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
 from promask.losses.segmentation import Segmentation

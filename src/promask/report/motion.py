@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from promask.evaluation.evaluate import ReconstructedImage
+from promask.evaluation.images import ReconstructedImage
 from promask.figures.layout import white
 from promask.figures.series import Series
 from promask.report import wording

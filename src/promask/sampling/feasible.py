@@ -1,7 +1,7 @@
 """Masks and probabilities that keep the limits of a pattern which couple its units: gaps, and equal numbers.
 
 Units are centred, (*units). The units of equal numbers, those of one kz, are a group; without this limit all units
-are one group.
+are one group. What no mask could keep is refused.
 """
 
 import functools
@@ -15,6 +15,7 @@ import torch
 from promask.errors import InputError
 from promask.sampling.costs import spend
 from promask.sampling.gaps import GapRows
+from promask.sampling.limits import NO_LIMITS
 from promask.sampling.projection import constrain
 from promask.types import UnitMask, Units
 
@@ -149,6 +150,47 @@ def nearest(pattern: "Pattern", units: UnitMask, always: UnitMask, worth: Units,
     ranks = worth.detach().cpu().flatten().argsort().argsort().reshape(units.shape)
     values = units.cpu().double() + 1e-3 * ranks.double() / ranks.numel()
     return pattern.largest(values.masked_fill(always.cpu(), torch.inf), budget)
+
+
+def equal_budget(pattern: "Pattern", budget: int, acceleration: float) -> int:
+    """The largest number of units within a budget that leaves as many for each group: see `Pattern.budget`."""
+    if pattern.limits.equal_per is None:
+        return budget
+    groups = int(group_of(pattern).max()) + 1
+    if budget < groups:
+        each = pattern.name_of(pattern.limits.equal_per)
+        raise InputError(
+            f"`equal_per` {each} needs at least {groups} samples, one for each, but x{acceleration:g} leaves "
+            f"{budget}: choose a lower acceleration."
+        )
+    return budget - budget % groups
+
+
+def check_block(pattern: "Pattern", block: UnitMask, whole: UnitMask, width: int, budget: int) -> None:
+    """Refuse a calibration region that no mask can have; `whole` is that with what the limits leave out."""
+    limits, size = pattern.limits, pattern.spent(block)
+    if size > budget and limits.cost:
+        raise InputError(
+            f"A `centre` of width {width} in each {pattern.indexed} takes more scan time than x"
+            f"{pattern.units / budget:.4g} leaves: choose a narrower centre or a lower acceleration."
+        )
+    if size > budget and pattern.varies:
+        raise InputError(
+            f"A `centre` of width {width} has {size // len(block)} samples or lines in each {pattern.indexed}, "
+            f"but only {budget // len(block)} are acquired: choose a narrower centre or a lower acceleration."
+        )
+    if size > budget:
+        raise InputError(
+            f"A `centre` of width {width} has {size} samples or lines, but only {budget} are acquired: "
+            f"choose a narrower centre or a lower acceleration."
+        )
+    if limits.partial_fourier and not limits.shutter and (whole & ~block).any():
+        raise InputError(
+            f"A `centre` of width {width} reaches into what `partial_fourier` leaves out: choose a narrower "
+            f"centre or a larger share."
+        )
+    if limits != NO_LIMITS:
+        check_numbers(pattern, block, budget)
 
 
 def check_numbers(pattern: "Pattern", always: UnitMask, count: int) -> None:

@@ -17,14 +17,10 @@ from promask.errors import InputError
 from promask.operators.fourier import real_product
 from promask.sampling import feasible
 from promask.sampling.costs import whole_costs
-from promask.sampling.limits import CONTRAST, NO_LIMITS, Limits, axis_number
+from promask.sampling.free_axes import axes_on, check_free, named_axes, of_each_frame
+from promask.sampling.limits import CONTRAST, NO_LIMITS, Limits
 from promask.sampling.projection import constrain
 from promask.types import Geometry, Spectra, UnitDraws, UnitMask, Units
-
-FREE_AXES = {"1d": 1, "2d": 2, "3d": 3, "kt": 1, "kt-2d": 2}
-"""How many encoded axes of k-space are undersampled, by the name of the pattern."""
-PER_FRAME = {"kt": "1d", "kt-2d": "2d"}
-"""Patterns of which every frame has its own, and the name of the pattern within a frame."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +58,7 @@ class Pattern:
     contrasts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.free or any(not 0 <= axis < len(self.shape) for axis in self.free):
-            raise InputError(
-                f"The free axes {list(self.free)} do not fit k-space of shape {list(self.shape)}: "
-                f"choose from 0 to {len(self.shape) - 1}."
-            )
-        if sorted(set(self.free)) != list(self.free):
-            raise InputError(f"The free axes {list(self.free)} must be increasing and different.")
+        check_free(self.free, self.shape)
         extent = self.extent or tuple((0, n) for n in self.shape)
         fits = len(extent) == len(self.shape)
         if not fits or any(not 0 <= a < b <= n for (a, b), n in zip(extent, self.shape, strict=True)):
@@ -106,20 +96,7 @@ class Pattern:
         Returns:
             The pattern.
         """
-        if name not in FREE_AXES:
-            raise InputError(f"Unknown pattern {name!r}: choose one of {', '.join(FREE_AXES)}.")
-        count, dimensions = FREE_AXES[name], len(shape)
-        if count > dimensions:
-            raise InputError(
-                f"Pattern {name} needs {count} axes, but the data have {dimensions}: shape {list(shape)}."
-            )
-        if axis is None:
-            axis = range(dimensions - count, dimensions)
-        elif len(axis) != count:
-            raise InputError(f"Pattern {name} frees {count} of the axes, but {list(axis)} were given.")
-        if any(not -dimensions <= a < dimensions for a in axis):
-            raise InputError(f"The axes {list(axis)} do not fit k-space of shape {list(shape)}.")
-        return Pattern(tuple(shape), tuple(sorted(a % dimensions for a in axis)), tuple(extent))
+        return Pattern(tuple(shape), named_axes(name, shape, axis), tuple(extent))
 
     @staticmethod
     def on(
@@ -150,43 +127,12 @@ class Pattern:
         Raises:
             InputError: If there is no such axis, or the readout would be undersampled.
         """
-        readout, first = geometry.readout, geometry.indexes
-        encoded = [each for each in range(first, len(shape)) if each != readout]
-        chosen = None if axis is None else [axis_number(each, geometry.axes, len(shape)) for each in axis]
-        if name is None:
-            usual = len(encoded) if readout is not None else min(2 - first, len(shape))
-            name = f"{usual if chosen is None else len(chosen)}d"
-            name = next((each for each, inner in PER_FRAME.items() if first and inner == name), name)
-        within = PER_FRAME.get(name, name)
-        per_frame = name in PER_FRAME or geometry.indexed == CONTRAST  # which would be channels otherwise
-        if per_frame and not first:
-            raise InputError(
-                f"The pattern {name} is for frames, but the data have none: name their axis with `axes`, such as "
-                f"'slice frame y x', or choose the pattern {within}."
-            )
-        if chosen is None and FREE_AXES.get(within, len(shape)) <= len(encoded):
-            if first and readout is None and "kx" in geometry.axes and len(encoded) > FREE_AXES[within]:
-                encoded.remove(geometry.axes.index("kx"))  # the usual readout
-            chosen = encoded[len(encoded) - FREE_AXES[within] :]
-        pattern = Pattern.named(within, shape, chosen, geometry.extent)
-        if readout in pattern.free and not allow_readout:
-            direction = geometry.axes[readout] if geometry.axes else f"axis {readout}"
-            fitting = f"{len(encoded)}d"
-            fitting = next((each for each, inner in PER_FRAME.items() if per_frame and inner == fitting), fitting)
-            raise InputError(
-                f"The pattern {name} would undersample {direction}, the readout, which scanners read as a whole: "
-                f"choose the pattern {fitting}, or set `allow_readout` where there is no scanner."
-            )
-        if first and 0 in pattern.free:
-            raise InputError(
-                f"The pattern {name} would undersample the axis of {geometry.indexed}s, which is not encoded: "
-                f"{'choose other axes' if axis is not None else 'choose a pattern of fewer directions'}."
-            )
-        return replace(
-            pattern,
-            free=(0, *pattern.free) if per_frame else pattern.free,
-            directions=geometry.axes,
-            readout=readout,
+        return Pattern(
+            tuple(shape),
+            axes_on(shape, geometry, name, axis, allow_readout),
+            geometry.extent,
+            geometry.axes,
+            geometry.readout,
             indexed=geometry.indexed,
             contrasts=geometry.contrasts if geometry.indexed == CONTRAST else (),
         )
@@ -199,7 +145,7 @@ class Pattern:
         ('1d', 'kt')
         """
         within = f"{self.encoded}d"
-        return next((name for name, inner in PER_FRAME.items() if self.varies and inner == within), within)
+        return of_each_frame(within) if self.varies else within
 
     @property
     def varies(self) -> bool:
@@ -382,16 +328,7 @@ class Pattern:
             )
         # 33 / 1.1 is 29.999999999999996 in floating point, and 30 to everyone else.
         budget = math.floor(self.units / acceleration + 1e-9)
-        if self.limits.equal_per is None:
-            return budget
-        groups = int(feasible.group_of(self).max()) + 1
-        if budget < groups:
-            each = self.name_of(self.limits.equal_per)
-            raise InputError(
-                f"`equal_per` {each} needs at least {groups} samples, one for each, but x{acceleration:g} leaves "
-                f"{budget}: choose a lower acceleration."
-            )
-        return budget - budget % groups
+        return feasible.equal_budget(self, budget, acceleration)
 
     def expand(self, units: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
         """Broadcast units to masks.
@@ -485,30 +422,7 @@ class Pattern:
         if width < 0:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
         block = self.centre(width)
-        size = self.spent(block)
-        if size > budget and self.limits.cost:
-            raise InputError(
-                f"A `centre` of width {width} in each {self.indexed} takes more scan time than x"
-                f"{self.units / budget:.4g} leaves: choose a narrower centre or a lower acceleration."
-            )
-        if size > budget and self.varies:
-            raise InputError(
-                f"A `centre` of width {width} has {size // len(block)} samples or lines in each {self.indexed}, "
-                f"but only {budget // len(block)} are acquired: choose a narrower centre or a lower acceleration."
-            )
-        if size > budget:
-            raise InputError(
-                f"A `centre` of width {width} has {size} samples or lines, but only {budget} are acquired: "
-                f"choose a narrower centre or a lower acceleration."
-            )
-        whole = self._centre(width) & ~self.padding()
-        if self.limits.partial_fourier and not self.limits.shutter and (whole & ~block).any():
-            raise InputError(
-                f"A `centre` of width {width} reaches into what `partial_fourier` leaves out: choose a narrower "
-                f"centre or a larger share."
-            )
-        if self.limits != NO_LIMITS:
-            feasible.check_numbers(self, block, budget)
+        feasible.check_block(self, block, self._centre(width) & ~self.padding(), width, budget)
         return block
 
     def innermost(self, count: int) -> Bool[Tensor, "*units"]:
@@ -636,51 +550,3 @@ class Pattern:
 
     def _along(self, position: int, values: Tensor) -> Tensor:
         return values.reshape([-1 if p == position else 1 for p in range(len(self.free))])
-
-
-def scannable(usual: str, possible: Sequence[int], dimensions: int, readout: bool) -> str:
-    """The name of a pattern of which a scanner can play every mask: the usual one, or one of fewer directions.
-
-    >>> scannable("2d", (1, 2, 3), dimensions=2, readout=True), scannable("2d", (2,), dimensions=2, readout=True)
-    ('1d', '2d')
-
-    Args:
-        usual: The pattern if there is no readout.
-        possible: How many directions it may undersample.
-        dimensions: How many directions k-space has.
-        readout: Whether one of them is a readout, which is not undersampled.
-
-    Returns:
-        `1d`, `2d` or `3d`; the usual one if there is none that fits.
-    """
-    most = dimensions - readout
-    fitting = [free for free in possible if free <= most]
-    return usual if FREE_AXES[usual] <= most or not fitting else f"{max(fitting)}d"
-
-
-def usual_on(usual: str, possible: Sequence[str], dimensions: int, readout: bool, indexed: bool) -> str:
-    """The name of the pattern on data for which none was chosen.
-
-    >>> usual_on("2d", ("1d", "2d", "kt", "kt-2d"), dimensions=3, readout=False, indexed=True)
-    'kt'
-    >>> usual_on("2d", ("1d", "2d"), dimensions=3, readout=False, indexed=True)
-    '1d'
-
-    Args:
-        usual: The pattern if there is neither a readout nor an axis of frames.
-        possible: The names of those that may be chosen.
-        dimensions: How many axes k-space has, that of frames among them.
-        readout: Whether one of them is a readout, which is not undersampled.
-        indexed: Whether the first axis counts frames or contrasts.
-
-    Returns:
-        Of series, all phase encodings of each frame, or lines if the readout is not known; if that is not
-        possible, the same for all frames together. Otherwise what `scannable` finds.
-    """
-    if not indexed:
-        free = [FREE_AXES[name] for name in possible if name not in PER_FRAME]
-        return scannable(usual, free, dimensions, readout) if free else usual
-    most = dimensions - 2 if readout else 1
-    fitting = [name for name in possible if FREE_AXES[name] <= most]
-    own = [name for name in fitting if name in PER_FRAME]
-    return max(own or fitting, key=FREE_AXES.__getitem__, default=usual)
