@@ -31,6 +31,7 @@ def test_processes_draw_masks_of_their_own_and_keep_the_same_probabilities(tmp_p
         for process in processes:
             process.kill()
             process.wait()
+            process.stderr.close()
 
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     assert len(first["probabilities"]) == 4
@@ -64,6 +65,8 @@ def work(folder: str, port: int, rank: int) -> None:
         probabilities.append(layer.probabilities.detach().clone())
     state = layer.state_dict()
     torch.save({"probabilities": probabilities, "masks": masks, "state": state}, f"{folder}/{rank}.pt")
+    store.set(f"done {rank}", "")
+    store.wait(["done 0", "done 1"])  # one that leaves while the other still receives would let it wait for ever
     torch.distributed.destroy_process_group()
 
 
