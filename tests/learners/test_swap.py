@@ -19,6 +19,7 @@ from promask.learning.loop import optimise
 from promask.losses.image import ImageLoss
 from promask.operators.fourier import fft_order
 from promask.problem.batches import MicroBatch, SpectraSet
+from promask.problem.parallel import Group
 from promask.problem.problem import Problem, Start, mean_loss
 from promask.recon import make_reconstruction
 from promask.recon.kt_sense import KtSense
@@ -107,6 +108,25 @@ def test_scores_tell_what_happens_if_a_unit_is_added(monkeypatch, recon):
         assert sum(predicted[True]) == pytest.approx(sum(true[True]), rel=0.4 if recon == "view-sharing" else 0.7)
 
 
+@pytest.mark.parametrize("recon", ["kt-sense", "view-sharing", "kt-cs"])
+def test_two_processes_that_see_the_same_score_as_one_does(monkeypatch, recon):
+    """What they tell each other are real numbers, which every backend can add; the sums are twice those of one."""
+
+    def both(message):
+        assert not message.is_complex()
+        message *= 2
+
+    monkeypatch.setattr("promask.problem.parallel.processes.all_reduce", both)
+    problem = problem_of(recon)
+    units = torch.rand(problem.pattern.unit_shape, generator=seeded(3)) < 0.4
+    alone = scores_of(problem, units, repeats=3)
+    problem.images.group = Group(size=2)
+    for one, two in zip(alone, scores_of(problem, units, repeats=3), strict=True):
+        known = one.isfinite()
+        assert known.any()
+        torch.testing.assert_close(two[known], one[known])
+
+
 def test_swaps_are_the_best_of_brute_force():
     random = torch.Generator().manual_seed(1)
     members = torch.rand(3, 7, generator=random) < 0.4
@@ -124,8 +144,8 @@ def test_swaps_are_the_best_of_brute_force():
     wanted = members.clone()
     wanted[row, out], wanted[row, into] = False, True
     assert torch.equal(swapped, wanted)
-    assert torch.equal(swap_best(members, add, remove, group, 5, most=-100.0), members), "none is good enough"
-    several = swap_best(members, add, remove, group, count=9, most=100.0)
+    assert torch.equal(swap_best(members, add + 100, remove, group, 5), members), "none is good enough"
+    several = swap_best(members, add - 100, remove, group, count=9)
     assert torch.equal(several.sum(1), members.sum(1)), "within frames"
 
 

@@ -269,7 +269,6 @@ def swap_best(
     remove: Float[Tensor, "*units"],
     group: Tensor,
     count: int,
-    most: float = 0.0,
     apart: Sequence[int] = (),
 ) -> UnitMask:
     """Swap units within groups, those of the smallest sums of scores first.
@@ -289,8 +288,7 @@ def swap_best(
         add: The change of the loss if a unit is added; infinite for units that cannot be.
         remove: The same if it is removed.
         group: The number of the group of each unit, whose number of members stays.
-        count: How many swaps at most.
-        most: What the sum of the scores of a swap may be at most.
+        count: How many swaps at most; those that would raise the loss are not made.
         apart: How far, along each axis, units are near; by default only the unit itself is.
 
     Returns:
@@ -303,7 +301,7 @@ def swap_best(
             best[row].scatter_reduce_(0, group.flatten().clamp_min(0), values.flatten(), "amin")
         sums = best.sum(0)
         chosen = int(sums.argmin())
-        if not float(sums[chosen]) < most:
+        if not float(sums[chosen]) < 0:
             break
         for row, (values, state) in enumerate(((add, True), (remove, False))):
             place = ((values == best[row, chosen]) & (group == chosen)).nonzero()[0].tolist()

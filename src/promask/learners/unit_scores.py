@@ -91,15 +91,10 @@ class UnitScores:
         """Of each unit, matrices between coils: sums over images and its locations."""
         self.counted, self.probed = (like.new_zeros(members.shape) for _ in range(2))
         """How often a unit was looked at, and how often its leverage was."""
-        self.losses = torch.zeros(2, dtype=torch.float64)
-        """Their sum, and the number of images."""
+        self.images = like.new_zeros(())
+        """How many there were, where slopes are differences."""
         self.differences = like.new_zeros(2, *members.shape)
         """Sums over images of what differences change the loss by, to first order and to second."""
-
-    @property
-    def loss(self) -> float:
-        """The mean loss of the images."""
-        return float(self.losses[0] / self.losses[1].clamp_min(1))
 
     def observe(self, piece: MicroBatch, weights: Float[Tensor, " batch"] | None = None) -> None:
         """Add the images of a piece; those of other processes are skipped, with their random numbers.
@@ -130,6 +125,7 @@ class UnitScores:
         (first,) = torch.autograd.grad(made, units, slope, retain_graph=True)
         (random,) = torch.autograd.grad(made, units, noise.to(made.dtype))
         weights = weights.reshape(-1, *[1] * (units.ndim - 1))
+        self.images += len(made)
         self.differences += torch.stack([weights * first, weights * curvature * 2 * random.square()]).sum(1)
 
     def _observe_model(self, units: Tensor, batch: Batch, white: Tensor, weights: Tensor) -> None:
@@ -178,7 +174,6 @@ class UnitScores:
         with torch.no_grad():
             change = loss(geometry.crop(made + moved), batch) * len(made) - total.detach()
         change = change - (slope.conj() * moved).real.sum()
-        self.losses += torch.tensor([float(total.detach()), len(made)], dtype=torch.float64)
         return slope, float((change / moved.abs().square().sum()).clamp_min(0))
 
     def _model(self, made: ComplexImages, batch: Batch, axes: tuple[int, ...], mask: KspaceMask) -> QuadraticModel:
@@ -197,10 +192,10 @@ class UnitScores:
             The change of the mean loss if a unit were added, and if it were removed, infinite where nothing is
             known; and what to remember.
         """
-        mine = (self.slopes, self.energies, self.leverages, self.lengths, self.counted, self.probed, self.losses)
-        self.problem.group.sum(*mine, self.differences)
+        matrices = map(torch.view_as_real, (self.slopes, self.energies, self.leverages, self.lengths))
+        self.problem.group.sum(*matrices, self.counted, self.probed, self.images, self.differences)
         if self.exact:
-            first, second = self.differences / self.losses[1].to(self.differences)
+            first, second = self.differences / self.images
             sums = MEMORY * remembered + torch.stack([first + second, second - first, torch.ones_like(first)])
             return sums[0] / sums[2], sums[1] / sums[2], sums
         images = self.counted / self.problem.pattern.total(torch.ones(self.problem.pattern.shape).to(self.counted))
