@@ -112,11 +112,15 @@ def test_scores_tell_what_happens_if_a_unit_is_added(monkeypatch, recon):
 def test_two_processes_that_see_the_same_score_as_one_does(monkeypatch, recon):
     """What they tell each other are real numbers, which every backend can add; the sums are twice those of one."""
 
-    def both(message):
-        assert not message.is_complex()
-        message *= 2
+    class Both:
+        def __init__(self, message, async_op):
+            assert not message.is_complex()
+            message *= 2
 
-    monkeypatch.setattr("promask.problem.parallel.processes.all_reduce", both)
+        def wait(self):
+            pass
+
+    monkeypatch.setattr("promask.problem.parallel.processes.all_reduce", Both)
     problem = problem_of(recon)
     units = torch.rand(problem.pattern.unit_shape, generator=seeded(3)) < 0.4
     alone = scores_of(problem, units, repeats=3)

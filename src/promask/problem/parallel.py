@@ -7,6 +7,7 @@ that a single process finds.
 """
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Group:
             return
         message = torch.cat([tensor.flatten() for tensor in tensors]).to(self.device)
         with _noticing_lost_processes():
-            processes.all_reduce(message)
+            _finish(processes.all_reduce(message, async_op=True))
         for tensor, values in zip(tensors, message.split([each.numel() for each in tensors]), strict=True):
             tensor.copy_(values.reshape(tensor.shape))
 
@@ -65,7 +66,7 @@ class Group:
         mine = mine.to(self.device)
         found = [torch.empty_like(mine) for _ in range(self.size)]
         with _noticing_lost_processes():
-            processes.all_gather(found, mine)
+            _finish(processes.all_gather(found, mine, async_op=True))
         return [
             each[:length].cpu().numpy().tobytes() for each, length in zip(found, lengths.tolist(), strict=True)
         ]
@@ -88,6 +89,15 @@ class Group:
 
 
 ALONE = Group()
+
+_FINISHED: deque[processes.Work] = deque(maxlen=8)
+"""The last messages. Each is worked on by a thread of the group, which lets go of it a little after it is
+finished: a thread that were the last to do so would bring the process down while the interpreter ends."""
+
+
+def _finish(work: processes.Work) -> None:
+    work.wait()
+    _FINISHED.append(work)
 
 
 @contextmanager
