@@ -52,7 +52,7 @@ def _measured_in(count: int, size: int, steps: int) -> dict[str, dict[str, float
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
     command = [*launcher, "-m", "benchmarks.processes", str(size), str(steps)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 

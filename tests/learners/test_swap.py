@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from torch import distributed
 
 import promask
 from helpers import seeded
@@ -112,13 +113,15 @@ def test_scores_tell_what_happens_if_a_unit_is_added(monkeypatch, recon):
 def test_two_processes_that_see_the_same_score_as_one_does(monkeypatch, recon):
     """What they tell each other are real numbers, which every backend can add; the sums are twice those of one."""
 
-    class Both:
+    class Both(distributed.Work):
         def __init__(self, message, async_op):
+            super().__init__()
+            assert async_op
             assert not message.is_complex()
             message *= 2
 
         def wait(self):
-            pass
+            return True
 
     monkeypatch.setattr("promask.problem.parallel.processes.all_reduce", Both)
     problem = problem_of(recon)
