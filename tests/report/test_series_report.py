@@ -2,27 +2,31 @@
 
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from reports import content_of
 
-from promask import learn
+from promask import Run, learn
 from promask.data.builtin.cine import cine
 from promask.data.reading import Reading
 from promask.data.sources import load
-from promask.report import motion
+from promask.report import measurements, motion
 from promask.report.measurements import measure_run
 from promask.report.page import report_page
+from promask.report.wording import cards
 
 FRAMES, SIZE = 6, 32
+READING = Reading(axes="slice frame y x", coils=2)
 
 
 @pytest.fixture(scope="module")
 def measured():
     made = cine(subjects=3, frames=FRAMES, size=SIZE)
-    data = load(made.image, Reading(axes="slice frame y x", coils=2))
+    data = load(made.image, READING)
     run = learn(data, 4, pattern="kt", recon="view-sharing", learner="exchange", steps=1, part="all")
     measurements = measure_run(run, data)
     return measurements.add_to(run), measurements
@@ -41,6 +45,38 @@ def test_the_report_speaks_of_series_and_frames(measured, page):
     assert "fastmri" not in page.partition('id="use"')[2].partition("</section>")[0]
     assert f"8 of 32 lines in each of {FRAMES} frames of 32 x 32, learned from 3 series" in repr(run)
     assert "in what moves" in repr(run)
+
+
+def test_a_gain_is_told_with_how_many_series_it_is_the_mean_of(measured, page):
+    run, found = measured
+    assert found.images == 3
+    (gain,) = (card for card in cards(run, found) if "against" in card["name"])
+    assert gain["note"].endswith("; mean of 3 series")
+    (alone,) = (card for card in cards(run, replace(found, images=1)) if "against" in card["name"])
+    assert alone["note"].endswith("; 1 series only")
+
+
+def test_large_series_are_compared_on_several(monkeypatch):
+    """A single heart says little of others: however large series are, up to four are looked at."""
+    monkeypatch.setattr(measurements, "MOST_VALUES", 1)
+    data = load(cine(subjects=9, frames=FRAMES, size=SIZE).image, READING)
+    run = learn(data, 4, pattern="kt", recon="view-sharing", learner="exchange", steps=1, part="all")
+    assert measure_run(run, data).images == 4
+
+
+def test_a_run_that_was_loaded_is_beside_the_same_masks(tmp_path, monkeypatch):
+    """Reference masks are tuned with priors that have not seen the patient, though only the prior was kept."""
+    made = cine(subjects=8, frames=FRAMES, size=SIZE)
+    np.savez(tmp_path / "cine.npz", image=made.image, subject=made.subject)
+    data = load(tmp_path / "cine.npz", READING)
+    run = learn(data, 4, pattern="kt", recon="kt-sense", learner="exchange", steps=1)
+    run.save(tmp_path / "run")
+    loaded, used, make = Run.load(tmp_path / "run"), [], measurements.make_mask
+    assert loaded.reconstruction().unseen is None
+    monkeypatch.setattr(measurements, "OF_FRAMES", ("static-energy",))
+    monkeypatch.setattr(measurements, "make_mask", lambda about, cell: used.append(about) or make(about, cell))
+    measure_run(loaded, data)
+    assert torch.allclose(used[0].recon.unseen, run.reconstruction().unseen)
 
 
 def content_free(page):

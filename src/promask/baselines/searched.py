@@ -21,7 +21,7 @@ from promask.losses.base import Loss, needs_phase
 from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import loss_and_slopes
-from promask.problem.problem import mean_loss, slicing_axis
+from promask.problem.problem import image_losses, mean_loss, slicing_axis
 from promask.sampling.feasible import without_coupling
 from promask.sampling.kt import GOLDEN
 from promask.sampling.pattern import Pattern
@@ -33,9 +33,9 @@ FEWEST_IMAGES = 8
 """Samples that are looked at however large they are."""
 MOST_VOLUMES = 4
 """Volumes whose slices are looked at."""
-MOST_SERIES, COLUMNS = 16, 96
+MOST_SERIES, COLUMNS = 24, 384
 """Series that are looked at, and columns of them: all frames, and pixels along the undersampled directions."""
-COLUMNS_SIZE = 2**23
+COLUMNS_SIZE = 2**25
 """The numbers of all these columns; where they are planes, fewer are looked at."""
 
 GREEDY_IMAGES = 128
@@ -62,19 +62,20 @@ class MaskLoss:
     samples: SpectraSet
     pattern: Pattern
     task: Loss
-    of_columns: bool = False
-    """Whether samples are columns of series: there are more of them than of images."""
+    series: tuple[int, ...] = ()
+    """Of which series each sample is a column; empty where samples are images or slices."""
 
     @staticmethod
     def of(problem: BaselineProblem, most: int) -> "MaskLoss":
         """For at most so many samples of a problem, at equal distances: slices, also of volumes where possible.
 
-        Of series, 96 columns of up to 16 of them are looked at: few of each, as they are much alike.
+        Of series, 384 columns of up to 24 of them are looked at: few of each, as they are much alike.
         """
         pattern = problem.pattern
         along = slicing_axis(pattern, problem.recon, problem.task)
         if along is not None and pattern.indexed:
-            return MaskLoss(_columns(problem, along), pattern.plane(along), problem.task, of_columns=True)
+            columns, series = _columns(problem, along)
+            return MaskLoss(columns, pattern.plane(along), problem.task, series)
         data = prepare(problem.data)
         if along is not None:
             volumes = Subset(data, _spread(len(data), MOST_VOLUMES))
@@ -97,8 +98,22 @@ class MaskLoss:
         return float(loss / len(self.samples)), centred(gradient.cpu(), axes) / len(self.samples)
 
     def value(self, units: UnitMask, most: int) -> float:
-        """The loss alone, of at most so many of the samples."""
-        return mean_loss(units, self.samples, self.pattern, self.task, most)
+        """The loss alone, of at most so many of the samples.
+
+        All series count alike, whatever their errors are, as they do for the learner: of columns, it is the
+        geometric mean over series of the mean loss of each.
+        """
+        if not self.series:
+            return mean_loss(units, self.samples, self.pattern, self.task, most)
+        numbers = torch.tensor(self.series)
+        sums = torch.zeros(2, int(numbers.max()) + 1, dtype=torch.float64)
+        units = fft_order(units, self.pattern.encoded)
+        for piece in self.samples.pieces(self.samples.some(most)):
+            assert piece.indices is not None
+            losses = image_losses(units, piece, self.samples, self.pattern, self.task)
+            sums.index_add_(1, numbers[piece.indices], torch.stack([losses, torch.ones_like(losses)]))
+        total, count = sums[:, sums[1] > 0]
+        return float((total / count).log().mean().exp())
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -107,24 +122,26 @@ def _spread(count: int, most: int) -> list[int]:
     return [index * count // chosen for index in range(chosen)]
 
 
-_last_columns: dict[tuple[Any, ...], tuple["weakref.ref[Any]", SpectraSet]] = {}
+_last_columns: dict[tuple[Any, ...], tuple["weakref.ref[Any]", SpectraSet, tuple[int, ...]]] = {}
 """The columns that were looked at last, and the data that they are of: masks of all seeds look at the same."""
 
 
-def _columns(problem: BaselineProblem, along: int) -> SpectraSet:
-    """Columns of some of the series of a problem, along an axis that is not undersampled."""
+def _columns(problem: BaselineProblem, along: int) -> tuple[SpectraSet, tuple[int, ...]]:
+    """Columns of some of the series of a problem, along an axis that is not undersampled; and of which series."""
     key = (id(problem.data), along, id(problem.recon), needs_phase(problem.task), str(problem.device))
-    of, columns = _last_columns.get(key, (None, None))
+    of, columns, numbers = _last_columns.get(key, (None, None, ()))
     if columns is None or of is None or of() is not problem.data or columns.recon is not problem.recon:
         data = prepare(problem.data)
         series = Subset(data, _spread(len(data), MOST_SERIES))
         cut = HybridSet(calibrate(series, problem.recon), along)
         affordable = max(FEWEST_IMAGES, COLUMNS_SIZE // math.prod(cut.shape))
-        numbers = spread_columns(len(series), len(cut) // len(series), min(COLUMNS, affordable))
-        columns = SpectraSet.for_loss(Subset(cut, numbers), problem.device, problem.task, problem.recon)
+        width = len(cut) // len(series)
+        chosen = spread_columns(len(series), width, min(COLUMNS, affordable))
+        columns = SpectraSet.for_loss(Subset(cut, chosen), problem.device, problem.task, problem.recon)
+        numbers = tuple(column // width for column in chosen)
         _last_columns.clear()
-        _last_columns[key] = weakref.ref(problem.data), columns
-    return columns
+        _last_columns[key] = weakref.ref(problem.data), columns, numbers
+    return columns, numbers
 
 
 def spread_columns(series: int, width: int, most: int) -> list[int]:

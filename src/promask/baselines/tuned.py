@@ -17,7 +17,7 @@ TUNING_IMAGES = 16
 """The most images that decide between candidates."""
 ROUNDS = ((2, 8), (TUNING_IMAGES, 1))
 """A race: on how many images candidates are compared, and how many of them stay."""
-COLUMN_ROUNDS = ((8, 16), (32, 4), (COLUMNS, 1))
+COLUMN_ROUNDS = ((24, 24), (96, 6), (COLUMNS, 1))
 """The same for columns of series."""
 
 SHARES = (5 / 8, 6 / 8, 7 / 8)
@@ -34,13 +34,13 @@ TINY = 1e-9
 def best_of(problem: BaselineProblem, candidates: Iterable[UnitMask]) -> UnitMask:
     """The candidate of least loss on up to 16 images; of more than 8, two images decide which 8 are compared.
 
-    Of series, 96 columns decide between the best 4, 32 columns say which these are, and 8 which 16 are looked at.
+    Of series, 384 columns decide between the best 6, 96 say which these are, and 24 which 24 are looked at.
     """
     left = list({units.numpy().tobytes(): units for units in candidates}.values())
     if len(left) == 1:
         return left[0]
     mask_loss = MaskLoss.of(problem, TUNING_IMAGES)
-    for most, keep in COLUMN_ROUNDS if mask_loss.of_columns else ROUNDS:
+    for most, keep in COLUMN_ROUNDS if mask_loss.series else ROUNDS:
         if len(left) > keep:
             losses = [mask_loss.value(units, most) for units in left]
             left = [left[place] for place in sorted(range(len(left)), key=losses.__getitem__)[:keep]]

@@ -24,8 +24,7 @@ from promask.learners.starts import Round, add_zones, make_starts, vary_centres
 from promask.learners.unit_scores import UnitScores
 from promask.operators.fourier import fft_order
 from promask.problem.batches import ENERGY_SAMPLES, MicroBatch
-from promask.problem.problem import Problem
-from promask.recon.base import reconstruct_batch
+from promask.problem.problem import Problem, image_losses
 from promask.sampling.feasible import group_of
 from promask.sampling.limits import FRAME
 from promask.types import Batch, UnitMask, restore_tensor
@@ -397,13 +396,8 @@ def _begin_at(batch: Batch, first: Integer[Tensor, " batch"]) -> Batch:
     return replace(batch, spectra=spectra, targets=targets)
 
 
-@torch.no_grad()
 def _losses(problem: Problem, units: UnitMask, batch: Batch) -> Float[Tensor, " batch"]:
-    """The loss of each image of a batch with the same units."""
-    mask = problem.pattern.expand(units.to(problem.images.like))
-    images = batch.geometry.crop(reconstruct_batch(problem.recon, batch, mask))
-    rows = (slice(row, row + 1) for row in range(len(images)))
-    return torch.stack([problem.loss(images[row], batch.part(row)).double().cpu() for row in rows])
+    return image_losses(units, batch, problem.images, problem.pattern, problem.loss)
 
 
 def keep_the_better(problem: Problem, state: SwapState) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Integer
+from jaxtyping import Float, Integer
 from torch import Tensor
 
 from promask.data.atomic import read_array
@@ -24,7 +24,7 @@ from promask.sampling.limits import FRAME
 from promask.sampling.pattern import Pattern
 from promask.sampling.projection import constrain
 from promask.sampling.straight_through import generator
-from promask.types import AnyArray, UnitMask, Units
+from promask.types import AnyArray, Batch, UnitMask, Units
 
 STARTS = ("uniform", "energy")
 """The names of starts; anything else is a file, or an array."""
@@ -241,3 +241,14 @@ def mean_loss(
         total += float(loss(images, piece)) * len(piece.targets)
     samples.group.sum(total)
     return float(total) / len(chosen)
+
+
+@torch.no_grad()
+def image_losses(
+    units: UnitMask, batch: Batch, samples: SpectraSet, pattern: Pattern, loss: Loss
+) -> Float[Tensor, " batch"]:
+    """The loss of each image of a batch, reconstructed with the same units, in FFT order."""
+    mask = pattern.expand(units.to(samples.like))
+    images = batch.geometry.crop(reconstruct_batch(samples.recon, batch, mask))
+    rows = (slice(row, row + 1) for row in range(len(images)))
+    return torch.stack([loss(images[row], batch.part(row)).double().cpu() for row in rows])

@@ -23,8 +23,10 @@ from promask.evaluation.result import Evaluation, mean_and_spread
 from promask.evaluation.segmentation import NetworkLike, measurable
 from promask.learning.records import METRICS, SERIES_METRICS, Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
+from promask.learning.setup import full_images
 from promask.losses.segmentation import Segmentation
-from promask.recon.base import Reconstruction
+from promask.problem.batches import patient_parts
+from promask.recon.base import Fittable, Reconstruction
 from promask.sampling.limits import FRAME
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
@@ -47,6 +49,8 @@ MANY_UNITS = 2**19
 MOST_IMAGES = 16
 MOST_VALUES = 2**22
 """How many images masks are compared on, at most, and how many values these may have; half of it if iterative."""
+FEWEST_SERIES = 4
+"""On so many series they are compared in any case: a single heart says little of others."""
 HELD_OUT, SAME, SOME, OTHER = "held out", "same", "some", "other"
 """What the images that a mask is measured on are to those that it was learned from."""
 
@@ -221,6 +225,10 @@ def _reference_masks(
     """Masks of each reference method that fits the pattern of a run, for the same acceleration."""
     pattern = run.distribution.pattern
     centre = run.config.centre or None
+    if isinstance(recon, Fittable) and getattr(recon, "unseen", None) is None:
+        # A run that was loaded knows its prior, but not those without each part of the patients: with a prior that
+        # has seen the series, other masks are better.
+        recon = recon.fitted(full_images(learning, recon), patient_parts(learning.groups))
     conditions = Conditions(learning, learning, recon=recon, centre=centre, beside=pattern, device=device)
     masks: dict[str, list[Mask]] = {}
     for name in _references(learning, recon, pattern):
@@ -282,7 +290,7 @@ def _contours(
 
 def _most_images(data: SampleSet, recon: Reconstruction) -> int:
     values = MOST_VALUES // (2 if recon.iterative else 1) // torch.Size(data.shape).numel()
-    return min(max(values, 1), MOST_IMAGES)
+    return min(max(values, FEWEST_SERIES if data.geometry.indexed else 1), MOST_IMAGES)
 
 
 def _spread_out(count: int, most: int) -> list[int]:

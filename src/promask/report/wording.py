@@ -87,7 +87,7 @@ def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, 
                 unit = " dB" if name.startswith("PSNR") else ""
                 yield {"name": name, "value": f"{value:{style}}{unit}", "note": on}
     if measurements is not None:
-        yield from _lead_over(measurements)
+        yield from _lead_over(run, measurements)
     yield {
         "name": "learning time",
         "value": f"{run.record.seconds:.1f} s",
@@ -95,15 +95,17 @@ def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, 
     }
 
 
-def _lead_over(measurements: RunMeasurements) -> Iterator[dict[str, str]]:
+def _lead_over(run: Run, measurements: RunMeasurements) -> Iterator[dict[str, str]]:
     """What promask has over the best other mask, by the Dice if there is one, or by PSNR."""
+    on = count(measurements.images, _noun(run))
     for metric in ("dice", "psnr"):
         for best, difference in best_other(measurements.compared, metric):
             heading, digits, unit = METRICS[metric]
             yield {
                 "name": f"{heading} against {best}",
                 "value": f"{difference:+.{digits}f}{unit}".replace("-", "\N{MINUS SIGN}"),
-                "note": f"the best of the other masks below, x{measurements.compared[best]['acceleration']:.4g}",
+                "note": f"the best of the other masks below, x{measurements.compared[best]['acceleration']:.4g}; "
+                + (f"mean of {on}" if measurements.images > 1 else f"{on} only"),
             }
             return
 
