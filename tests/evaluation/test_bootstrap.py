@@ -89,6 +89,7 @@ def test_advantage_is_over_the_best_that_is_as_free_or_less(tiny):
     # Means over seeds 30 and 32, those of the best other 28 and 32: differences 2 and 0.
     assert (psnr.other, psnr.mean, psnr.interval) == ("energy", 1, (0, 2))
     assert psnr.better is None
+    assert (psnr.worst, psnr.gaining, psnr.each) == (0, 1, (2, 0))
     found = {(each.method, each.metric): each for each in advantages(compared(*tiny.at(4.0), *others))}
     assert found["promask", "psnr"].other == "lines:2d"
     assert found["promask", "psnr"].mean == -19
@@ -115,14 +116,14 @@ def test_advantage_is_over_the_best_that_is_as_free_or_less(tiny):
     ],
 )
 def test_better_means_that_the_whole_interval_says_so(metric, interval, better):
-    assert Advantage("promask", 4, metric, "energy", 0.0, interval, METRICS[metric].sign).better is better
+    assert Advantage("promask", 4, metric, "energy", 0.0, interval, METRICS[metric].sign, (0.0,)).better is better
 
 
 def test_one_image_has_no_interval():
     found = advantages(compared(row("energy", [[30]]), row("promask", [[31]])))
     assert [(each.mean, each.interval) for each in found[:1]] == [(1, None)]
     text = markdown(compared(row("energy", [[30]]), row("promask", [[31]])))
-    assert "| x4 | promask | PSNR (dB) | energy | +1.00 |" in text
+    assert "| x4 | promask | PSNR (dB) | energy | +1.00 | +1.00, 1 of 1 |" in text
 
 
 def test_a_row_without_rivals_has_no_advantage(tiny):

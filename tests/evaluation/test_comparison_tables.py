@@ -86,7 +86,9 @@ def test_markdown(tiny):
         "PSNR (dB)",
         "energy",
         "+1.00 [+0.00, +2.00]",
+        "+0.00, 1 of 2",
     ]
+    assert "Then the image that gains least, and how many gain." in text
     assert tables["promask minus the best other"][4][4].startswith("-0.00")
     assert CONVENTIONS["paper"].sentence in text
     assert "2 held-out slices" in text
@@ -185,7 +187,8 @@ def test_terminal(tiny):
     assert lines[0].split() == ["x4", "achieved", "PSNR", "(dB)", "SSIM", "NMSE", "seconds", "masks"]
     assert lines[3].split()[:5] == ["promask", "4", "31.00", "±", "2.83"]
     assert "…" not in capture.get()
-    assert any(line.split() == ["x4", "energy", "PSNR", "(dB)", "+1.00", "[+0.00,", "+2.00]"] for line in lines)
+    expected = ["x4", "energy", "PSNR", "(dB)", "+1.00", "[+0.00,", "+2.00]", "+0.00,", "1", "of", "2"]
+    assert expected in [line.split() for line in lines]
     table = next(comparison_tables(tiny))
     assert [cell.style for cell in table.columns[2].cells] == ["", "", "bold"]
 

@@ -265,7 +265,7 @@ def test_markdown_has_the_fully_sampled_score_on_top():
     best = [line for name in list(tables)[:3] for line in tables[name] if line[0] == "fully sampled"]
     assert not any("**" in cell for line in best for cell in line)
     # promask that was learned for the image is one of the others.
-    assert tables["promask minus the best other"][2] == ["x8", "promask", "Dice", "promask:mse", "+0.1000"]
+    assert tables["promask minus the best other"][2][:5] == ["x8", "promask", "Dice", "promask:mse", "+0.1000"]
     assert {line[1] for line in tables["promask minus the best other"][2:]} == {"promask"}
     assert "Dice, cavity" in {line[2] for line in tables["promask minus the best other"]}
     assert not any("kept" in line[2] for line in tables["promask minus the best other"])
@@ -321,7 +321,7 @@ def test_terminal():
     assert lines[0] == ["x8", "achieved", "Dice", "Dice", "kept", "IoU", "seconds", "masks"]
     assert lines[1][:5] == ["fully", "sampled", "1", "0.8000", "100.0%"]
     assert ["x8,", "cavity", "achieved", "Dice", "Dice", "kept", "IoU", "seconds", "masks"] in lines
-    assert ["x8", "energy", "Dice,", "cavity", "+0.2000"] in lines
+    assert ["x8", "energy", "Dice,", "cavity", "+0.2000"] in [line[:5] for line in lines]
     table = next(comparison_tables(tiny_comparison()))
     assert [cell.style for cell in table.columns[2].cells] == ["", "", "", "bold"]
 

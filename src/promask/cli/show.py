@@ -129,8 +129,8 @@ def comparison_tables(comparison: "Comparison") -> "Iterator[RichTable | str]":
     yield " ".join(notes(comparison))
     gained = difference_table(comparison)
     for method in dict.fromkeys(str(row[1]) for row in gained.rows):
-        rows = [(x, other, metric, text) for x, name, metric, other, text in gained.rows if name == method]
-        yield from ("", fitted(Table([f"{method} minus", "best other", "metric", "difference"], rows)))
+        rows = [(x, other, metric, *cells) for x, name, metric, other, *cells in gained.rows if name == method]
+        yield from ("", fitted(Table([f"{method} minus", "best other", "metric", *gained.headings[4:]], rows)))
     if gained.rows:
         yield from ("", about_differences(comparison), "")
 

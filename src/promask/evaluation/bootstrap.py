@@ -31,6 +31,18 @@ class Advantage:
     """In which the mean lies for other subjects or images of the kind; None for few images."""
     sign: int
     """1 if more is better, -1 if less is."""
+    each: tuple[float, ...]
+    """The mean of every subject, or, where they are few, of every image."""
+
+    @property
+    def worst(self) -> float:
+        """That of the subject (or image) that gains least, or loses most."""
+        return min(self.each, key=lambda difference: self.sign * difference)
+
+    @property
+    def gaining(self) -> int:
+        """How many of them gain."""
+        return sum(self.sign * difference > 0 for difference in self.each)
 
     @property
     def better(self) -> bool | None:
@@ -68,8 +80,9 @@ def _advantages_of(learned: Scores, acceleration: float, comparison: Comparison)
             continue
         subjects = [subject for subject, has in zip(comparison.subjects, scored, strict=True) if has]
         interval = paired_interval(differences, subjects) if len(differences) >= FEWEST else None
-        mean = float(differences.mean())
-        yield Advantage(learned.method, acceleration, metric, best.method, mean, interval, about.sign)
+        sums, sizes = _drawn(differences, subjects)
+        own, mean = tuple((sums / sizes).tolist()), float(differences.mean())
+        yield Advantage(learned.method, acceleration, metric, best.method, mean, interval, about.sign, own)
 
 
 def _by(metric: str, about: Metric) -> Callable[[Scores], float]:
@@ -92,8 +105,7 @@ def paired_interval(
 
     What is drawn is a subject with all its images, as these resemble each other; or an image, if subjects are few.
     """
-    drawn = np.unique(subjects, return_inverse=True)[1] if are_enough(subjects) else np.arange(len(differences))
-    sums, sizes = np.bincount(drawn, weights=differences), np.bincount(drawn)
+    sums, sizes = _drawn(differences, subjects)
     generator = np.random.default_rng(seed)
     chunk = max(1, CHUNK // len(sums))
     means = []
@@ -103,3 +115,10 @@ def paired_interval(
     tail = (1 - level) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
     return float(low), float(high)
+
+
+def _drawn(differences: Values, subjects: Sequence[str]) -> tuple[Values, Values]:
+    """Sums over the images of each subject, and how many these are; of each image, if subjects are few."""
+    drawn = np.unique(subjects, return_inverse=True)[1] if are_enough(subjects) else np.arange(len(differences))
+    sums, sizes = np.bincount(drawn, weights=differences), np.bincount(drawn)
+    return sums.astype(np.float64), sizes.astype(np.float64)

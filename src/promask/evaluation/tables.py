@@ -200,14 +200,17 @@ def _masks(row: Scores) -> str:
 
 
 def difference_table(comparison: Comparison) -> Table:
-    """What promask has over the best other method: mean and interval, green or red if the interval tells."""
+    """What promask has over the best other method: mean and interval, green or red if the interval tells; the
+    subject, or image, that gains least, and how many gain."""
     metrics = comparison.measure.metrics
     rows: list[list[TableCell | str]] = []
     for each in advantages(comparison):
         style = {True: "green", False: "red", None: ""}[each.better]
-        text = TableCell(_difference(each, metrics[each.metric]), style=style)
-        rows.append([factor(each.acceleration), each.method, metrics[each.metric].title, each.other, text])
-    return Table(["acceleration", "row", "metric", "best other", "difference"], rows, left=4)
+        metric = metrics[each.metric]
+        text = TableCell(_difference(each, metric), style=style)
+        worst = f"{each.worst:+{metric.style}}, {each.gaining} of {len(each.each)}"
+        rows.append([factor(each.acceleration), each.method, metric.title, each.other, text, worst])
+    return Table(["acceleration", "row", "metric", "best other", "difference", "worst, gaining"], rows, left=4)
 
 
 def _difference(advantage: Advantage, metric: Metric) -> str:
@@ -316,8 +319,10 @@ def about_differences(comparison: Comparison) -> str:
         else f" Too few for a confidence interval: {count(values, noun)}."
     )
     best = "The best other is the best of the methods with as many free axes or fewer."
+    own = "subject" if are_enough(comparison.subjects) else noun
+    worst = f" Then the {own} that gains least, and how many gain."
     less = [metric.heading for metric in comparison.measure.own.values() if metric.sign < 0]
-    return f"{best}{interval}{''.join(f' Lower {name} is better.' for name in less)}"
+    return f"{best}{interval}{worst}{''.join(f' Lower {name} is better.' for name in less)}"
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
@@ -355,6 +360,9 @@ def differences(comparison: Comparison) -> list[dict[str, Any]]:
             "difference": each.mean,
             "low": each.interval[0] if each.interval else None,
             "high": each.interval[1] if each.interval else None,
+            "worst": each.worst,
+            "gaining": each.gaining,
+            "of": len(each.each),
         }
         for each in advantages(comparison)
     ]
