@@ -119,6 +119,14 @@ def test_better_means_that_the_whole_interval_says_so(metric, interval, better):
     assert Advantage("promask", 4, metric, "energy", 0.0, interval, METRICS[metric].sign, (0.0,)).better is better
 
 
+def test_the_worst_gains_least_whichever_way_is_better():
+    def found(sign):
+        return Advantage("promask", 4, "psnr", "energy", 0.0, None, sign, (-0.3, 0.0, 0.1, 0.2))
+
+    assert (found(1).worst, found(1).gaining) == (-0.3, 2)
+    assert (found(-1).worst, found(-1).gaining) == (0.2, 1)
+
+
 def test_one_image_has_no_interval():
     found = advantages(compared(row("energy", [[30]]), row("promask", [[31]])))
     assert [(each.mean, each.interval) for each in found[:1]] == [(1, None)]

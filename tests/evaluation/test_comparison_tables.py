@@ -88,7 +88,7 @@ def test_markdown(tiny):
         "+1.00 [+0.00, +2.00]",
         "+0.00, 1 of 2",
     ]
-    assert "Then the image that gains least, and how many gain." in text
+    assert "Worst, gaining: the difference of the image that gains least, and how many gain." in text
     assert tables["promask minus the best other"][4][4].startswith("-0.00")
     assert CONVENTIONS["paper"].sentence in text
     assert "2 held-out slices" in text

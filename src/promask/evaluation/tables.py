@@ -320,7 +320,7 @@ def about_differences(comparison: Comparison) -> str:
     )
     best = "The best other is the best of the methods with as many free axes or fewer."
     own = "subject" if are_enough(comparison.subjects) else noun
-    worst = f" Then the {own} that gains least, and how many gain."
+    worst = f" Worst, gaining: the difference of the {own} that gains least, and how many gain."
     less = [metric.heading for metric in comparison.measure.own.values() if metric.sign < 0]
     return f"{best}{interval}{worst}{''.join(f' Lower {name} is better.' for name in less)}"
 
