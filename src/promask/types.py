@@ -3,11 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Complex, Float, Integer, Num, Shaped
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from promask.operators.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Geometry:
             `contrast`; empty if all axes are directions of space.
         contrasts: The names of contrasts, such as ("T1", "FLAIR"); empty if they are not known.
         echo_times: In ms, if contrasts are echoes and their times are known; otherwise empty.
+        trajectory: What samples lie on; None: k-space is Cartesian, and has the shape of the images.
     """
 
     extent: tuple[tuple[int, int], ...] = ()
@@ -36,11 +40,22 @@ class Geometry:
     indexed: str = ""
     contrasts: tuple[str, ...] = ()
     echo_times: tuple[float, ...] = ()
+    trajectory: "Trajectory | None" = None
 
     @property
     def indexes(self) -> int:
         """How many axes, the first ones, are not Fourier-encoded: 1 for series of frames or contrasts, or 0."""
         return int(bool(self.indexed))
+
+    def kspace_shape(self, space: Sequence[int]) -> tuple[int, ...]:
+        """The shape of k-space for images of a shape: along a trajectory, its last axes are rotations and samples.
+
+        In a stack of trajectories, rotations come before kz.
+        """
+        if self.trajectory is None:
+            return tuple(space)
+        indexed, stack = space[: self.indexes], space[self.indexes : -2]
+        return (*indexed, self.trajectory.candidates, *stack, self.trajectory.samples)
 
     def series(self, role: str, length: int) -> "Geometry":
         """The same for series of so many samples: a first axis of this role, which is not encoded.
@@ -131,7 +146,7 @@ Images = Float[Tensor, "batch channel *space"]
 Targets = Float[Tensor, "batch channel *region"]
 Logits = Float[Tensor, "batch output *space"]
 ComplexImages = Complex[Tensor, "batch channel *space"]
-Spectra = Complex[Tensor, "batch coil *space"]
+Spectra = Complex[Tensor, "batch coil *kspace"]
 Maps = Complex[Tensor, "batch_or_1 coil *#space"]
 AnyImages = Num[Tensor, "batch channel *space"]
 """Real or complex."""

@@ -9,7 +9,7 @@ from helpers import coil_maps, seeded, smooth_images
 from promask import learn
 from promask.data.simulate import simulated_maps
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, conjugate_gradients, gradient_step, to_hybrid_space
+from promask.operators.encoding import Encoding, GridTransform, conjugate_gradients, gradient_step, to_hybrid_space
 from promask.operators.fourier import fft_order, from_spectrum, space_axes, spectrum, to_image, to_kspace
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
 from promask.recon.base import Reconstruction, is_temporal, reconstruct_spectra
@@ -99,7 +99,7 @@ def test_some_are_linear_in_kspace(name, coils):
 @pytest.mark.parametrize("axes", [(-2, -1), (-1,), (-2,)])
 @pytest.mark.parametrize("coils", [None, 4])
 def test_the_adjoint_of_the_scanner(axes, coils):
-    encoding = Encoding(None if coils is None else coil_maps(coils, SPACE), axes)
+    encoding = Encoding(None if coils is None else coil_maps(coils, SPACE), GridTransform(axes))
     image = smooth_images(2, 1, SPACE)
     kspace = spectrum(smooth_images(2, coils or 1, SPACE, seed=1), AXES)
     assert torch.isclose(
@@ -297,7 +297,7 @@ def test_a_step_towards_the_data():
     maps, image = coil_maps(4, SPACE), smooth_images(1, 1, SPACE).requires_grad_()
     kspace = spectrum(smooth_images(1, 4, SPACE, seed=3), AXES)
     mask = torch.rand(1, 1, *SPACE, generator=seeded(), dtype=torch.float64).requires_grad_()
-    encoding = Encoding(maps, AXES)
+    encoding = Encoding(maps, GridTransform(AXES))
     assert torch.autograd.gradcheck(lambda x, m: gradient_step(x, m, kspace, encoding), (image, mask))
 
 
@@ -312,7 +312,7 @@ def test_lines_need_no_transform_along_themselves():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("magic",), "Unknown reconstruction 'magic': choose one of zero-filled, rss, sense, cg-sense"),
+        (("magic",), "Unknown reconstruction 'magic': choose one of zero-filled, rss, sense, gridding, cg-sense"),
         (("network",), "must be given in Python"),
         (("rss", 3), "The reconstruction rss has no iterations: leave it out."),
         (("sense", None, 0.1), "The reconstruction sense has no regularisation"),
@@ -326,7 +326,7 @@ def test_settings_that_do_not_fit(arguments, sentence):
 
 def test_what_is_iterative_is_known_by_name_as_well():
     direct = {name for name, make in RECONSTRUCTIONS.items() if not make().iterative}
-    assert direct == {"zero-filled", "rss", "sense"}
+    assert direct == {"zero-filled", "rss", "sense", "gridding"}
 
 
 @pytest.mark.parametrize("size", [(33, 37), (34, 46), (33, 32)])

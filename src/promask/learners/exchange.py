@@ -23,7 +23,7 @@ from promask.learners.base import Description
 from promask.learners.gradient import Evidence, GradientLearner
 from promask.learners.shape_race import log_energy, smoothed
 from promask.losses.base import Loss
-from promask.operators.encoding import Encoding, coil_product, to_hybrid_space
+from promask.operators.encoding import coil_product, encode
 from promask.operators.fourier import fft_order
 from promask.problem.objective import Differentiate, LossAndSlopes, loss_and_slopes
 from promask.problem.problem import Problem
@@ -84,8 +84,8 @@ def loss_and_insertions(
         through = torch.autograd.grad(made, tuple(weights), of_images, allow_unused=True, materialize_grads=True)
         weight_gradients = [direct + indirect for direct, indirect in zip(weight_gradients, through, strict=True)]
     with torch.no_grad():
-        kspace, _, axes = to_hybrid_space(batch.spectra, on_grid, batch.geometry.indexes)
-        encoding = Encoding(batch.maps, axes)
+        about = (batch.geometry.trajectory, batch.geometry.indexes)
+        kspace, _, encoding = encode(batch.spectra, on_grid, batch.maps, *about)
         missed = encoding(made.detach()).neg_().add_(kspace)
         slopes, energies = (
             pattern.total(coil_product(each, missed).squeeze(1)) for each in (encoding(of_images), missed)

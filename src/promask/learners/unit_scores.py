@@ -19,7 +19,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, to_hybrid_space
+from promask.operators.encoding import Encoding, encode
 from promask.operators.temporal import TemporalEncoding, to_frames, to_frequencies
 from promask.problem.batches import MicroBatch
 from promask.problem.problem import Problem
@@ -57,14 +57,14 @@ class QuadraticModel:
         if not self.temporal:
             return Solver(self.encoding, float(self.penalty), ITERATIONS)(images, self.mask)
         root = self.penalty.rsqrt()
-        weighted = TemporalEncoding(self.encoding.maps, self.encoding.axes, root)
+        weighted = TemporalEncoding(self.encoding.maps, self.encoding.transform, root)
         found = Solver(weighted, 1.0, ITERATIONS)(to_frequencies(images).mul_(root), self.mask)
         return weighted.frames(found)
 
     def probe(self, samples: Spectra, images: ComplexImages) -> ComplexImages:
         """Random images whose covariance is A, from white noise in k-space and in the images."""
         penalised = self.penalty.sqrt() * images
-        return self.encoding.adjoint(samples * self.mask) + (to_frames(penalised) if self.temporal else penalised)
+        return self.encoding.adjoint(samples, self.mask) + (to_frames(penalised) if self.temporal else penalised)
 
 
 class UnitScores:
@@ -141,8 +141,9 @@ class UnitScores:
             )
         slope, curvature = self._derivatives(made, batch, white[2, :, :channels])
         with torch.no_grad():
-            kspace, mask, axes = to_hybrid_space(batch.spectra, mask, batch.geometry.indexes)
-            model = self._model(made, batch, axes, mask)
+            about = (batch.geometry.trajectory, batch.geometry.indexes)
+            kspace, mask, encoding = encode(batch.spectra, mask, batch.maps, *about)
+            model = self._model(made, batch, encoding, mask)
             residual = kspace - model.encoding(made)
             looked_at = torch.ones_like(mask) if self.linear else (mask == 0).to(mask)
             looked_at = looked_at.expand(len(made), 1, *kspace.shape[2:])
@@ -176,10 +177,12 @@ class UnitScores:
         change = change - (slope.conj() * moved).real.sum()
         return slope, float((change / moved.abs().square().sum()).clamp_min(0))
 
-    def _model(self, made: ComplexImages, batch: Batch, axes: tuple[int, ...], mask: KspaceMask) -> QuadraticModel:
+    def _model(
+        self, made: ComplexImages, batch: Batch, encoding: Encoding, mask: KspaceMask
+    ) -> QuadraticModel:
         tells = getattr(at_batch(self.problem.recon, batch), "penalty", None)
         penalty = torch.as_tensor(PENALTY if tells is None else tells(made)).to(made.real)
-        return QuadraticModel(Encoding(batch.maps, axes), mask, penalty, bool(batch.geometry.indexes))
+        return QuadraticModel(encoding, mask, penalty, bool(batch.geometry.indexes))
 
     def gather(self, remembered: Tensor) -> tuple[Units, Units, Tensor]:
         """The scores of all units, over all processes.

@@ -6,7 +6,7 @@ Conjugate gradients are those of Hestenes and Stiefel (1952), for a batch of equ
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -14,36 +14,96 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from promask.operators.fourier import collapse_constant_axes, from_spectrum, real_product, space_axes, spectrum
+from promask.operators.trajectory import Trajectory
+from promask.operators.trajectory_transform import TrajectoryTransform
 from promask.types import AnyImages, CoilImages, ComplexImages, KspaceMask, Maps, Spectra
 
 
+@runtime_checkable
+class Transform(Protocol):
+    """F: from the images of all coils to k-space, on a grid or along a trajectory, with weights in the mask."""
+
+    def __call__(self, images: AnyImages, /) -> Spectra:
+        """F x."""
+
+    def adjoint(self, kspace: Spectra, mask: KspaceMask | None, /) -> ComplexImages:
+        """F^H m y; without a mask, of all that could be acquired."""
+
+    def normal(self, images: AnyImages, mask: KspaceMask, /) -> ComplexImages:
+        """F^H m F x."""
+
+    def misfit(self, images: AnyImages, kspace: Spectra, mask: KspaceMask, /) -> ComplexImages:
+        """F^H m (F x - y)."""
+
+    def largest_eigenvalue(self, mask: KspaceMask, /) -> Float[Tensor, "..."]:
+        """That of F^H m F, nearly, for each item of the mask."""
+
+
 @dataclass(frozen=True)
-class Encoding:
-    """E = F S: coil maps, then the Fourier transform over some axes of space; without maps, of each channel.
+class GridTransform:
+    """The Fourier transform on the Cartesian grid, over some of the last axes.
 
     Along axes where a mask does not change, it commutes with the transform, and nothing needs to be transformed:
     lines are cheaper than single locations.
     """
 
-    maps: Maps | None
     axes: tuple[int, ...]
 
     def __call__(self, images: AnyImages) -> Spectra:
-        """The fully sampled k-space of every coil."""
-        return spectrum(images if self.maps is None else self.maps * images, self.axes)
+        """F x."""
+        return spectrum(images, self.axes)
 
-    def adjoint(self, kspace: Spectra) -> ComplexImages:
-        """E^H: the images of all coils, combined."""
-        images = from_spectrum(kspace, self.axes)
+    def adjoint(self, kspace: Spectra, mask: KspaceMask | None) -> ComplexImages:
+        """F^H m y; without a mask, of all that could be acquired."""
+        return from_spectrum(kspace if mask is None else kspace * mask, self.axes)
+
+    def normal(self, images: AnyImages, mask: KspaceMask) -> ComplexImages:
+        """F^H m F x."""
+        return from_spectrum(self(images).mul_(mask), self.axes)
+
+    def misfit(self, images: AnyImages, kspace: Spectra, mask: KspaceMask) -> ComplexImages:
+        """F^H m (F x - y)."""
+        return from_spectrum(self(images).sub_(kspace).mul_(mask), self.axes)
+
+    def largest_eigenvalue(self, mask: KspaceMask) -> Float[Tensor, "..."]:
+        """The largest that F^H m F can have: 1."""
+        return mask.new_ones(())
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """E = F S: coil maps, then a Fourier transform; without maps, of each channel."""
+
+    maps: Maps | None
+    transform: Transform
+
+    def __call__(self, images: AnyImages) -> Spectra:
+        """The fully sampled k-space of every coil."""
+        return self.transform(self.to_coils(images))
+
+    def adjoint(self, kspace: Spectra, mask: KspaceMask | None = None) -> ComplexImages:
+        """E^H m y: the images of all coils, combined; without a mask, of all that could be acquired."""
+        return self.from_coils(self.transform.adjoint(kspace, mask))
+
+    def normal(self, images: AnyImages, mask: KspaceMask) -> ComplexImages:
+        """E^H m E, in which the mask counts as a weight of each location."""
+        return self.from_coils(self.transform.normal(self.to_coils(images), mask))
+
+    def misfit(self, images: AnyImages, kspace: Spectra, mask: KspaceMask) -> ComplexImages:
+        """E^H m (E x - y)."""
+        return self.from_coils(self.transform.misfit(self.to_coils(images), kspace, mask))
+
+    def to_coils(self, images: AnyImages) -> CoilImages:
+        """S x: what every coil sees."""
+        return images if self.maps is None else self.maps * images
+
+    def from_coils(self, images: CoilImages) -> ComplexImages:
+        """S^H, in place."""
         return images if self._conjugate is None else images.mul_(self._conjugate).sum(1, keepdim=True)
 
     @cached_property
     def _conjugate(self) -> Maps | None:
         return None if self.maps is None else self.maps.conj().resolve_conj()
-
-    def normal(self, images: AnyImages, mask: KspaceMask) -> ComplexImages:
-        """E^H m E, in which the mask counts as a weight of each location."""
-        return self.adjoint(self(images).mul_(mask))
 
 
 def combine_coils(images: CoilImages, maps: Maps) -> ComplexImages:
@@ -81,13 +141,54 @@ def to_hybrid_space(
     return (from_spectrum(kspace, constant) if constant else kspace), mask, varying
 
 
+def encode(
+    spectra: Spectra,
+    mask: KspaceMask,
+    maps: Maps | None,
+    trajectory: Trajectory | None = None,
+    indexes: int = 0,
+) -> tuple[Spectra, KspaceMask, Encoding]:
+    """What iterative reconstructions work with: the data, the mask and the scanner, as small as they can be.
+
+    On a grid, that is hybrid space. Along a trajectory, data are weighted by the areas of their samples in k-space,
+    and the mask is divided by its mean: then E^H m E is about 1 where k-space is sampled evenly, for any number of
+    spokes.
+
+    Args:
+        spectra: K-space in FFT order, (batch, coil or channel, *kspace).
+        mask: (batch or 1, 1, *kspace) or (*kspace), constant along the samples of a spoke.
+        maps: Coil sensitivities, or None.
+        trajectory: The candidates that samples lie on; None: on the Cartesian grid.
+        indexes: 1 if the first axis counts frames, which are not encoded; otherwise 0.
+
+    Returns:
+        The data, the mask that belongs to them, and the encoding.
+    """
+    if trajectory is None:
+        kspace, mask, axes = to_hybrid_space(spectra, mask, indexes)
+        return kspace, mask, Encoding(maps, GridTransform(axes))
+    transform, mask = along(trajectory, spectra, mask, indexes)
+    mean = mask.mean(tuple(range(1, mask.ndim)), keepdim=True)
+    mask = mask / mean.clamp_min(torch.finfo(mask.dtype).tiny)
+    return spectra * transform.root.to(spectra.real), mask, Encoding(maps, transform)
+
+
+def along(
+    trajectory: Trajectory, spectra: Spectra, mask: KspaceMask, indexes: int = 0
+) -> tuple[TrajectoryTransform, KspaceMask]:
+    """The transform along a trajectory for data, and the mask with one weight for each spoke."""
+    stacked = spectra.ndim - 2 - indexes == 3
+    whole = mask if mask.ndim == spectra.ndim else mask.expand(1, 1, *mask.shape)
+    return TrajectoryTransform(trajectory, stacked), whole.narrow(-1, 0, 1).to(spectra.real)
+
+
 class _GradientStep(Function):
     # The k-space of all coils is computed again on the way back, rather than kept.
     @staticmethod
     def forward(ctx: Any, image: Tensor, mask: Tensor, kspace: Tensor, encoding: Encoding) -> Tensor:
         ctx.save_for_backward(image, mask, kspace)
         ctx.encoding = encoding
-        return image - encoding.adjoint(encoding(image).sub_(kspace).mul_(mask))
+        return image - encoding.misfit(image, kspace, mask)
 
     @staticmethod
     @once_differentiable
@@ -97,7 +198,7 @@ class _GradientStep(Function):
         of_mask = None
         if ctx.needs_input_grad[1]:
             of_mask = mask_gradient(back, ctx.encoding(image).neg_().add_(kspace), mask.shape)
-        return gradient - ctx.encoding.adjoint(back.mul_(mask)), of_mask, None, None
+        return gradient - ctx.encoding.adjoint(back, mask), of_mask, None, None
 
 
 def gradient_step(image: ComplexImages, mask: KspaceMask, kspace: Spectra, encoding: Encoding) -> ComplexImages:

@@ -94,12 +94,12 @@ def shift_mask(mask: Tensor, axes: Sequence[int], shift: Callable[[Tensor, Seque
 
 def centred(array: Shaped[Tensor, "*shape"], dimensions: int) -> Shaped[Tensor, "*shape"]:
     """FFT order to centred order, over the last `dimensions` axes of a mask, probabilities or spectrum."""
-    return torch.fft.fftshift(array, space_axes(dimensions))
+    return torch.fft.fftshift(array, space_axes(dimensions)) if dimensions else array
 
 
 def fft_order(array: Shaped[Tensor, "*shape"], dimensions: int) -> Shaped[Tensor, "*shape"]:
     """Centred order to FFT order, over the last `dimensions` axes of a mask, probabilities or k-space."""
-    return torch.fft.ifftshift(array, space_axes(dimensions))
+    return torch.fft.ifftshift(array, space_axes(dimensions)) if dimensions else array
 
 
 def real_product(left: Complex[Tensor, "*shape"], right: Complex[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

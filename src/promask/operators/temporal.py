@@ -8,7 +8,7 @@ from torch import Tensor
 
 from promask.operators.encoding import Encoding
 from promask.operators.finite_differences import denoise_total_variation
-from promask.types import AnyImages, ComplexImages, Spectra
+from promask.types import AnyImages, CoilImages, ComplexImages
 
 FRAMES = 2
 """The axis of frames."""
@@ -30,19 +30,19 @@ class TemporalEncoding(Encoding):
 
     Args:
         maps: Coil sensitivities, (batch or 1, coil, 1, *space), or None.
-        axes: The axes of space that are encoded.
+        transform: From the images of all frames to k-space.
         weights: Of each temporal frequency, in a shape that series can be multiplied with.
     """
 
     weights: Float[Tensor, "..."]
 
-    def __call__(self, images: AnyImages) -> Spectra:
-        """The fully sampled k-space of the frames that weighted frequencies make."""
-        return super().__call__(self.frames(images))
+    def to_coils(self, images: AnyImages) -> CoilImages:
+        """What every coil sees of the frames that weighted frequencies make."""
+        return super().to_coils(self.frames(images))
 
-    def adjoint(self, kspace: Spectra) -> ComplexImages:
-        """W F E^H."""
-        return to_frequencies(super().adjoint(kspace)).mul_(self.weights)
+    def from_coils(self, images: CoilImages) -> ComplexImages:
+        """W F S^H."""
+        return to_frequencies(super().from_coils(images)).mul_(self.weights)
 
     def frames(self, frequencies: ComplexImages) -> ComplexImages:
         """F^H W: the frames of weighted frequencies."""

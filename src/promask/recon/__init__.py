@@ -12,6 +12,7 @@ from promask.errors import InputError, one_line
 from promask.recon.base import Reconstruction, check_settings, is_temporal
 from promask.recon.cg_sense import CgSense
 from promask.recon.compressed_sensing import CompressedSensing
+from promask.recon.gridding import Gridding
 from promask.recon.kt_sense import KtSense
 from promask.recon.network import Network
 from promask.recon.partial_fourier import PartialFourier
@@ -23,6 +24,7 @@ __all__ = [
     "RECONSTRUCTIONS",
     "CgSense",
     "CompressedSensing",
+    "Gridding",
     "KtSense",
     "LowRankPlusSparse",
     "Network",
@@ -42,6 +44,7 @@ RECONSTRUCTIONS: Mapping[str, Callable[[], Reconstruction]] = {
     "zero-filled": ZeroFilled,
     "rss": RootSumOfSquares,
     "sense": Sense,
+    "gridding": Gridding,
     "cg-sense": CgSense,
     "cs": CompressedSensing,
     "cs-tv": lambda: CompressedSensing("total-variation"),

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -18,6 +18,7 @@ from promask.operators.fourier import (
     space_axes,
     spectrum_from_kspace,
 )
+from promask.operators.trajectory import Trajectory
 from promask.types import AnyImages, Batch, CoilImages, Cut, KspaceMask, Maps, Spectra
 
 
@@ -98,6 +99,8 @@ class SpectralReconstruction(ABC):
     """Whether volumes may be reconstructed slice by slice, along an axis that is not undersampled."""
     temporal: ClassVar[bool] = False
     """Whether it needs series of frames, and reconstructs them together."""
+    trajectories: ClassVar[bool] = False
+    """Whether it can do with spokes and spirals, beside the Cartesian grid."""
     linear: ClassVar[bool] = False
     """Whether the images are linear in k-space, with a quadratic `penalty`."""
     arrays: ClassVar[tuple[str, ...]] = ()
@@ -126,6 +129,9 @@ class SpectralReconstruction(ABC):
     def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> AnyImages:
         """The same as a call, for k-space and mask in FFT order.
 
+        Those that are good for `trajectories` take one as a further argument: then the last axes of k-space are
+        candidates and their samples, and the mask is constant along the latter.
+
         Args:
             spectra: Fully sampled, (batch, coil or channel, *space).
             mask: (batch or 1, 1, *space) or (*space). It may be a broadcast view: along axes where it does not
@@ -151,7 +157,9 @@ def is_temporal(recon: Reconstruction) -> bool:
 
 def reconstruct_batch(recon: Reconstruction, batch: Batch, mask: KspaceMask) -> AnyImages:
     """The images of a batch, for a mask in FFT order, (batch or 1, 1, *space) or (*space)."""
-    return reconstruct_spectra(at_batch(recon, batch), batch.spectra, mask, batch.maps, batch.geometry.indexes)
+    geometry = batch.geometry
+    about = (geometry.indexes, geometry.trajectory)
+    return reconstruct_spectra(at_batch(recon, batch), batch.spectra, mask, batch.maps, *about)
 
 
 def at_batch(recon: Reconstruction, batch: Batch) -> Reconstruction:
@@ -172,7 +180,12 @@ def at_batch(recon: Reconstruction, batch: Batch) -> Reconstruction:
 
 
 def reconstruct_spectra(
-    recon: Reconstruction, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, indexes: int = 0
+    recon: Reconstruction,
+    spectra: Spectra,
+    mask: KspaceMask,
+    maps: Maps | None = None,
+    indexes: int = 0,
+    trajectory: Trajectory | None = None,
 ) -> AnyImages:
     """The images of any reconstruction, for k-space and mask in FFT order: what the loop calls.
 
@@ -183,19 +196,40 @@ def reconstruct_spectra(
         maps: Coil sensitivities, (batch or 1, coil, *space); None if every channel is an image of its own.
         indexes: 1 if the first axis of space counts frames or contrasts, which are reconstructed one by one unless
             the reconstruction is temporal; otherwise 0.
+        trajectory: What the last two axes of k-space, candidates and their samples, lie on; None: k-space is
+            Cartesian.
 
     Returns:
         Images, (batch, channel, *space).
     """
     if indexes and not is_temporal(recon):
-        return _one_by_one(recon, spectra, mask, maps)
+        return _one_by_one(recon, spectra, mask, maps, trajectory)
+    if trajectory is not None:
+        check_trajectory(recon, trajectory)
+        along: Callable[..., AnyImages] = recon.from_spectra  # type: ignore[attr-defined]
+        return along(spectra, mask, maps, trajectory)
     if isinstance(recon, SpectralReconstruction):
         return recon.from_spectra(spectra, mask, maps)
     axes = space_axes(spectra.ndim - 2 - indexes)
     return recon(kspace_from_spectrum(spectra, axes), shift_mask(mask, axes, torch.fft.fftshift), maps)
 
 
-def _one_by_one(recon: Reconstruction, spectra: Spectra, mask: KspaceMask, maps: Maps | None) -> AnyImages:
+def check_trajectory(recon: Reconstruction, trajectory: Trajectory) -> None:
+    """Refuse a reconstruction that is for Cartesian k-space alone."""
+    if not getattr(recon, "trajectories", False):
+        raise InputError(
+            f"{recon.name} reconstructs Cartesian k-space, but the pattern is {trajectory.kind}: choose gridding, "
+            f"cg-sense, cs or cs-tv, or for frames view-sharing, kt-sense, kt-cs, kt-tv or l+s."
+        )
+
+
+def _one_by_one(
+    recon: Reconstruction,
+    spectra: Spectra,
+    mask: KspaceMask,
+    maps: Maps | None,
+    trajectory: Trajectory | None = None,
+) -> AnyImages:
     """Each frame or contrast as an item of the batch; a mask that is a broadcast view stays one."""
     batch, _, frames, *space = spectra.shape
     mask = mask.reshape(-1, 1, *mask.shape[mask.ndim - 1 - len(space) :]) if mask.ndim < spectra.ndim else mask
@@ -205,7 +239,8 @@ def _one_by_one(recon: Reconstruction, spectra: Spectra, mask: KspaceMask, maps:
         maps = maps.squeeze(2)
         maps = maps if len(maps) == 1 else maps.repeat_interleave(frames, 0)
     made = reconstruct_spectra(
-        recon, spectra.transpose(1, 2).flatten(0, 1), items.expand(*items.shape[:2], *space), maps
+        *(recon, spectra.transpose(1, 2).flatten(0, 1), items.expand(*items.shape[:2], *space), maps),
+        trajectory=trajectory,
     )
     return made.unflatten(0, (batch, frames)).transpose(1, 2)
 

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from promask.operators.encoding import Encoding, conjugate_gradients, mask_gradient, to_hybrid_space
+from promask.operators.encoding import Encoding, conjugate_gradients, encode, mask_gradient
+from promask.operators.trajectory import Trajectory
 from promask.recon.base import SpectralReconstruction
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
@@ -16,7 +17,7 @@ class _LeastSquares(Function):
     # equations for dL/dx: dL/dm = Re conj(E v) (y - E x). Nothing of the iterations is kept.
     @staticmethod
     def forward(ctx: Any, kspace: Tensor, mask: Tensor, solver: "Solver") -> Tensor:
-        image = solver(solver.encoding.adjoint(kspace * mask), mask)
+        image = solver(solver.encoding.adjoint(kspace, mask), mask)
         ctx.save_for_backward(kspace, mask, image)
         ctx.solver = solver
         return image
@@ -57,7 +58,7 @@ class Solver:
 def least_squares(kspace: Spectra, mask: KspaceMask, solver: Solver) -> ComplexImages:
     """The regularised image of least squares: differentiable in the mask, not in k-space.
 
-    Both are those of `to_hybrid_space`, for the axes of the encoding.
+    Both are those of `encode`, as is the encoding.
     """
     result: Tensor = _LeastSquares.apply(kspace, mask, solver)  # type: ignore[no-untyped-call]
     return result
@@ -80,6 +81,7 @@ class CgSense(SpectralReconstruction):
 
     name = "cg-sense"
     combines_coils = True
+    trajectories: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
     def penalty(self, images: ComplexImages) -> float:
@@ -93,7 +95,9 @@ class CgSense(SpectralReconstruction):
         """
         return self.regularisation
 
-    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(
+        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, trajectory: Trajectory | None = None
+    ) -> ComplexImages:
         """The image x that minimises |m (E x - y)|^2 + regularisation |x|^2, nearly."""
-        kspace, mask, axes = to_hybrid_space(spectra, mask)
-        return least_squares(kspace, mask, Solver(Encoding(maps, axes), self.regularisation, self.iterations))
+        kspace, mask, encoding = encode(spectra, mask, maps, trajectory)
+        return least_squares(kspace, mask, Solver(encoding, self.regularisation, self.iterations))

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, gradient_step, to_hybrid_space
+from promask.operators.encoding import encode, gradient_step
 from promask.operators.finite_differences import denoise_total_variation
 from promask.operators.fourier import real_product
 from promask.operators.wavelets import shrink_wavelets
+from promask.operators.trajectory import Trajectory
 from promask.recon.base import SpectralReconstruction
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
@@ -43,6 +45,8 @@ class CompressedSensing(SpectralReconstruction):
     regularisation: float = 0.001
     iterations: int = 20
 
+    trajectories: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.transform not in TRANSFORMS:
             raise InputError(f"Unknown transform {self.transform!r}: choose one of {', '.join(TRANSFORMS)}.")
@@ -55,13 +59,15 @@ class CompressedSensing(SpectralReconstruction):
         """`cs`, or `cs-tv`."""
         return TRANSFORMS[self.transform][0]
 
-    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
-        """The image; the largest eigenvalue that E^H m E can have is 1, and so is the step."""
+    def from_spectra(
+        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, trajectory: Trajectory | None = None
+    ) -> ComplexImages:
+        """The image; the step is 1 over the largest eigenvalue of E^H m E, which on a grid is at most 1."""
         _, proximal = TRANSFORMS[self.transform]
-        kspace, mask, axes = to_hybrid_space(spectra, mask)
-        encoding = Encoding(maps, axes)
+        kspace, mask, encoding = encode(spectra, mask, maps, trajectory)
         full = encoding.adjoint(kspace)
-        largest = largest_magnitude(full)
+        step = 1 / encoding.transform.largest_eigenvalue(mask)
+        mask, largest = step * mask, step * largest_magnitude(full)
         images = extrapolated = torch.zeros_like(full)
         for number, weight in enumerate(self.weights()):
             before = images

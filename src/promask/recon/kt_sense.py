@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from promask.errors import InputError
-from promask.operators.encoding import to_hybrid_space
+from promask.operators.encoding import encode
 from promask.operators.temporal import TemporalEncoding, to_frequencies
+from promask.operators.trajectory import Trajectory
 from promask.recon.base import SpectralReconstruction
 from promask.recon.cg_sense import Solver, least_squares
 from promask.types import AnyImages, ComplexImages, Cut, KspaceMask, Maps, Spectra
@@ -67,6 +68,7 @@ class KtSense(SpectralReconstruction):
 
     name = "kt-sense"
     temporal = True
+    trajectories = True
     linear: ClassVar[bool] = True
     arrays: ClassVar[tuple[str, ...]] = ("prior", "unseen")
 
@@ -124,11 +126,14 @@ class KtSense(SpectralReconstruction):
             raise InputError(f"The prior of kt-sense is for series of {fits}, but these have {found}.")
         return self.prior
 
-    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(
+        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, trajectory: Trajectory | None = None
+    ) -> ComplexImages:
         """The series, nearly; (batch, channel, frame, *space)."""
-        prior = self._prior(spectra.shape[2:])
-        kspace, mask, axes = to_hybrid_space(spectra, mask, indexes=1)
-        encoding = TemporalEncoding(maps, axes, prior.to(kspace.real).sqrt())
+        space = spectra.shape[3:] if trajectory is None else trajectory.matrix
+        prior = self._prior((spectra.shape[2], *space))
+        kspace, mask, encoding = encode(spectra, mask, maps, trajectory, indexes=1)
+        encoding = TemporalEncoding(maps, encoding.transform, prior.to(kspace.real).sqrt())
         solver = Solver(encoding, self.regularisation, self.iterations)
         return encoding.frames(least_squares(kspace, mask, solver))
 

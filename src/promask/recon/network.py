@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, gradient_step, to_hybrid_space
+from promask.operators.encoding import Encoding, GridTransform, gradient_step, to_hybrid_space
 from promask.operators.fourier import magnitude
 from promask.recon.base import SpectralReconstruction
 from promask.recon.zero_filled import zero_filled
@@ -53,4 +53,4 @@ class Network(SpectralReconstruction):
         if not self.data_consistency:
             return image
         kspace, mask, axes = to_hybrid_space(spectra, mask)
-        return gradient_step(image, mask, kspace, Encoding(maps, axes))
+        return gradient_step(image, mask, kspace, Encoding(maps, GridTransform(axes)))

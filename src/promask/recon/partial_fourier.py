@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from promask.operators.encoding import Encoding, to_hybrid_space
+from promask.operators.encoding import Encoding, GridTransform, to_hybrid_space
 from promask.operators.fourier import space_axes
 from promask.recon.base import SpectralReconstruction
 from promask.recon.cg_sense import Solver, least_squares
 from promask.recon.zero_filled import zero_filled
-from promask.types import ComplexImages, KspaceMask, Maps, Spectra
+from promask.types import CoilImages, ComplexImages, KspaceMask, Maps, Spectra
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PartialFourier(SpectralReconstruction):
         """e^(i phase) x for the image x that minimises |m (E e^(i phase) x - y)|^2 and its regularisation."""
         phase = self.phase_factor(spectra, mask.detach(), maps)
         kspace, mask, axes = to_hybrid_space(spectra, mask)
-        encoding = PhasedEncoding(maps, axes, phase)
+        encoding = PhasedEncoding(maps, GridTransform(axes), phase)
         solver = Solver(encoding, self.regularisation, self.iterations, self.of_imaginary)
         return phase * least_squares(kspace, mask, solver)
 
@@ -74,13 +74,13 @@ class PhasedEncoding(Encoding):
 
     phase: ComplexImages
 
-    def __call__(self, images: ComplexImages) -> Spectra:
-        """E e^(i phase)."""
-        return super().__call__(self.phase * images)
+    def to_coils(self, images: ComplexImages) -> CoilImages:
+        """S e^(i phase)."""
+        return super().to_coils(self.phase * images)
 
-    def adjoint(self, kspace: Spectra) -> ComplexImages:
-        """e^(-i phase) E^H."""
-        return self.phase.conj() * super().adjoint(kspace)
+    def from_coils(self, images: CoilImages) -> ComplexImages:
+        """e^(-i phase) S^H."""
+        return self.phase.conj() * super().from_coils(images)
 
 
 def conjugate_twins(mask: KspaceMask, dimensions: int) -> KspaceMask:

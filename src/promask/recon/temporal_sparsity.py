@@ -8,12 +8,13 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, gradient_step, to_hybrid_space
+from promask.operators.encoding import Encoding, GridTransform, encode, gradient_step
 from promask.operators.low_rank import shrink_singular_values
 from promask.operators.temporal import denoise_temporal_variation, shrink_frequencies, to_frequencies
+from promask.operators.trajectory import Trajectory
 from promask.recon.base import SpectralReconstruction
 from promask.recon.compressed_sensing import largest_magnitude
-from promask.recon.view_sharing import share_views
+from promask.recon.view_sharing import shared_images
 from promask.types import ComplexImages, Cut, KspaceMask, Maps, Spectra
 
 REACH = 1.0
@@ -47,6 +48,7 @@ class TemporalReconstruction(SpectralReconstruction):
     scale: Float[Tensor, " batch"] | None = field(default=None, compare=False, repr=False)
 
     temporal = True
+    trajectories = True
     arrays = ("scale",)
 
     def __post_init__(self) -> None:
@@ -70,17 +72,21 @@ class TemporalReconstruction(SpectralReconstruction):
         return weights + EARLY
 
     def begin(
-        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None
+        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None, trajectory: Trajectory | None
     ) -> tuple[ComplexImages, Spectra, KspaceMask, Encoding, Float[Tensor, "batch ..."]]:
-        """The images of view sharing, k-space and mask in hybrid space, the encoding, and the scale."""
-        kspace, mask, axes = to_hybrid_space(spectra, mask, indexes=1)
+        """The images of view sharing; k-space, mask and encoding as `encode` has them; and the scale.
+
+        Mask and scale are divided by the largest eigenvalue of E^H m E, so that steps have length 1.
+        """
+        start = shared_images(spectra, mask, maps, REACH, trajectory)
+        kspace, mask, encoding = encode(spectra, mask, maps, trajectory, indexes=1)
         mask = mask.to(kspace.real)
-        encoding = Encoding(maps, axes)
         if self.scale is None:
             scale = largest_magnitude(encoding.adjoint(kspace))
         else:
             scale = self.scale.to(kspace.real).reshape(-1, *[1] * (kspace.ndim - 1))
-        return encoding.adjoint(share_views(kspace, mask, REACH)), kspace, mask, encoding, scale
+        step = 1 / encoding.transform.largest_eigenvalue(mask)
+        return start, kspace, step * mask, encoding, step * scale
 
 
 @dataclass(frozen=True)
@@ -109,10 +115,12 @@ class TemporalCompressedSensing(TemporalReconstruction):
         """`kt-cs`, or `kt-tv`."""
         return TRANSFORMS[self.transform][0]
 
-    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(
+        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, trajectory: Trajectory | None = None
+    ) -> ComplexImages:
         """The series, (batch, channel, frame, *space)."""
         _, proximal, accelerated = TRANSFORMS[self.transform]
-        start, kspace, mask, encoding, scale = self.begin(spectra, mask, maps)
+        start, kspace, mask, encoding, scale = self.begin(spectra, mask, maps, trajectory)
         series = extrapolated = start
         for number in range(self.iterations):
             before = series
@@ -143,10 +151,12 @@ class LowRankPlusSparse(TemporalReconstruction):
 
     name = "l+s"
 
-    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(
+        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, trajectory: Trajectory | None = None
+    ) -> ComplexImages:
         """Both parts together, (batch, channel, frame, *space)."""
-        series, kspace, mask, encoding, scale = self.begin(spectra, mask, maps)
-        sparse, pixels = torch.zeros_like(series), [axis for axis in encoding.axes if _varies(mask, axis)]
+        series, kspace, mask, encoding, scale = self.begin(spectra, mask, maps, trajectory)
+        sparse, pixels = torch.zeros_like(series), _pixel_axes(encoding, mask)
         for number in range(self.iterations):
             low = shrink_singular_values(series - sparse, self.low_rank * scale, pixels)
             sparse = shrink_frequencies(series - low, self.regularisation * scale)
@@ -154,6 +164,13 @@ class LowRankPlusSparse(TemporalReconstruction):
             if number + 1 < self.iterations:
                 series = gradient_step(series, mask, kspace, encoding)
         return series
+
+
+def _pixel_axes(encoding: Encoding, mask: KspaceMask) -> list[int]:
+    """The directions that undersampling mixes: on the grid, those in which the mask varies."""
+    if not isinstance(encoding.transform, GridTransform):
+        return [-2, -1]
+    return [axis for axis in encoding.transform.axes if _varies(mask, axis)]
 
 
 def _varies(mask: KspaceMask, axis: int) -> bool:

@@ -9,8 +9,10 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from promask.errors import InputError
-from promask.operators.encoding import Encoding, mask_gradient, to_hybrid_space
+from promask.operators.encoding import Encoding, GridTransform, along, mask_gradient, to_hybrid_space
+from promask.operators.trajectory import Trajectory
 from promask.recon.base import SpectralReconstruction
+from promask.recon.gridding import grid
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 
 OWN = 1000.0
@@ -98,6 +100,32 @@ def share_views(kspace: Spectra, mask: KspaceMask, reach: float) -> Spectra:
     return shared
 
 
+def shared_images(
+    spectra: Spectra, mask: KspaceMask, maps: Maps | None, reach: float, trajectory: Trajectory | None = None
+) -> ComplexImages:
+    """The images of k-space that is filled in by `share_views`.
+
+    Along a trajectory, the weights of gridding are those of all rotations that any frame acquired.
+
+    Args:
+        spectra: K-space in FFT order, (batch, coil, frame, *kspace).
+        mask: (batch or 1, 1, frame, *kspace) or (frame, *kspace).
+        maps: Coil sensitivities, or None.
+        reach: See `sharing_weights`.
+        trajectory: What the samples lie on; None: on the Cartesian grid.
+
+    Returns:
+        Images, (batch, channel, frame, *space).
+    """
+    if trajectory is None:
+        kspace, mask, axes = to_hybrid_space(spectra, mask, indexes=1)
+        return Encoding(maps, GridTransform(axes)).adjoint(share_views(kspace, mask.to(kspace.real), reach))
+    _, mask = along(trajectory, spectra, mask, indexes=1)
+    shared = share_views(spectra, mask, reach)
+    acquired = (mask.detach() > 0).any(2, keepdim=True).expand(mask.shape)
+    return grid(shared, acquired.to(mask).expand(*mask.shape[:-1], shared.shape[-1]), maps, trajectory, indexes=1)
+
+
 @dataclass(frozen=True)
 class ViewSharing(SpectralReconstruction):
     """Weighted means over the frames that acquired a sample, those next in time above all; then coils combined.
@@ -110,6 +138,7 @@ class ViewSharing(SpectralReconstruction):
     reach: float = 1.0
 
     temporal = True
+    trajectories = True
     exact_slopes: ClassVar[bool] = True
     """At zeros and ones, the slope in the mask is the difference that a sample makes."""
 
@@ -123,7 +152,8 @@ class ViewSharing(SpectralReconstruction):
         """`view-sharing`, or `temporal-average`."""
         return "temporal-average" if self.reach == float("inf") else "view-sharing"
 
-    def from_spectra(self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
+    def from_spectra(
+        self, spectra: Spectra, mask: KspaceMask, maps: Maps | None = None, trajectory: Trajectory | None = None
+    ) -> ComplexImages:
         """The images of shared k-space; (batch, channel, frame, *space)."""
-        kspace, mask, axes = to_hybrid_space(spectra, mask, indexes=1)
-        return Encoding(maps, axes).adjoint(share_views(kspace, mask.to(kspace.real), self.reach))
+        return shared_images(spectra, mask, maps, self.reach, trajectory)

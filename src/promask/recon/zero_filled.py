@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from promask.operators.encoding import Encoding, mask_gradient
+from promask.operators.encoding import Encoding, GridTransform, mask_gradient
 from promask.operators.fourier import space_axes
 from promask.recon.base import SpectralReconstruction
 from promask.types import AnyImages, CoilImages, ComplexImages, KspaceMask, Maps, Spectra
@@ -20,7 +20,7 @@ class _Adjoint(Function):
     def forward(ctx: Any, kspace: Tensor, mask: Tensor, encoding: Encoding) -> Tensor:
         ctx.save_for_backward(kspace)
         ctx.encoding, ctx.mask_shape = encoding, mask.shape
-        return encoding.adjoint(kspace * mask)
+        return encoding.adjoint(kspace, mask)
 
     @staticmethod
     @once_differentiable
@@ -31,7 +31,7 @@ class _Adjoint(Function):
 
 def zero_filled(kspace: Spectra, mask: KspaceMask, maps: Maps | None = None) -> ComplexImages:
     """E^H (m y), for k-space and mask in FFT order: differentiable in the mask, not in k-space."""
-    encoding = Encoding(maps, space_axes(kspace.ndim - 2))
+    encoding = Encoding(maps, GridTransform(space_axes(kspace.ndim - 2)))
     result: Tensor = _Adjoint.apply(kspace, mask, encoding)  # type: ignore[no-untyped-call]
     return result
 

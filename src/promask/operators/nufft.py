@@ -1,0 +1,128 @@
+"""The non-uniform Fourier transform: from images to samples anywhere in k-space, and back (finufft).
+
+Transforms are scaled as the orthonormal one on the Cartesian grid: at its places, both are the same. The normal
+operator needs no transform of this kind: F^H W F is a convolution, done on a grid of twice the size, whose kernel
+is one transform of the weights (Wajer and Pruessmann 2001).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import torch
+from jaxtyping import Complex, Float, Num
+from torch import Tensor
+
+from promask.errors import InputError
+
+TOLERANCE = {torch.complex64: 1e-6, torch.complex128: 1e-12}
+"""The relative error that is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nufft:
+    """F: images (..., y, x) to samples (..., sample), and its adjoint.
+
+    >>> import torch
+    >>> middle = Nufft(torch.zeros(1, 2), (4, 4))(torch.ones(4, 4, dtype=torch.complex64))
+    >>> round(abs(middle.item()), 4)
+    4.0
+
+    Args:
+        points: The place of each sample, (sample, 2), along y and x, in cycles per pixel, from -1/2 to 1/2.
+        shape: The size of the images, (y, x).
+    """
+
+    points: Float[Tensor, "sample 2"]
+    shape: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        if not self.points.isfinite().all() or self.points.abs().max() > 0.5 * (1 + 1e-6):
+            raise InputError(
+                f"The trajectory leaves k-space: its coordinates must be from -1/2 to 1/2 cycles per pixel, but "
+                f"reach {float(self.points.abs().max()):.4g}."
+            )
+
+    def __call__(self, images: Num[Tensor, "*leading y x"]) -> Complex[Tensor, "*leading sample"]:
+        """The samples of images."""
+        images = images if images.is_complex() else images.to(images.dtype.to_complex())
+        leading = images.shape[:-2]
+        found = self._transform(2, -1, self.shape, images.reshape(-1, *self.shape))
+        return found.reshape(*leading, len(self.points)) / math.sqrt(math.prod(self.shape))
+
+    def adjoint(self, samples: Complex[Tensor, "*leading sample"]) -> Complex[Tensor, "*leading y x"]:
+        """F^H of samples."""
+        leading = samples.shape[:-1]
+        found = self._transform(1, 1, self.shape, samples.reshape(-1, len(self.points)))
+        return found.reshape(*leading, *self.shape) / math.sqrt(math.prod(self.shape))
+
+    def kernel(self, weights: Float[Tensor, " sample"]) -> Float[Tensor, "twice_y twice_x"]:
+        """The spectrum of the convolution F^H W F, for `convolve`; linear in the weights.
+
+        Args:
+            weights: Of each sample, real.
+
+        Returns:
+            Real, on twice the grid, in FFT order.
+        """
+        twice = (2 * self.shape[0], 2 * self.shape[1])
+        response = self._transform(1, 1, twice, weights.to(weights.dtype.to_complex())[None])[0]
+        response[0], response[:, 0] = 0, 0  # the one shift that no two pixels have, whose twin is missing
+        return torch.fft.fft2(torch.fft.ifftshift(response)).real / math.prod(self.shape)
+
+    def _transform(self, kind: int, sign: int, modes: tuple[int, int], values: Tensor) -> Tensor:
+        library, (y, x) = _library(values.device), self._turns(values.dtype)
+        settings: dict[str, Any] = {"eps": TOLERANCE[values.dtype], "isign": sign}
+        if values.device.type == "cpu":
+            settings["nthreads"] = torch.get_num_threads()
+        dtype = str(values.dtype).removeprefix("torch.")
+        plan = library.Plan(kind, modes, len(values), dtype=dtype, **settings)
+        handed = (each if each.is_cuda else each.numpy() for each in (y, x, values.detach().contiguous()))
+        along_y, along_x, content = handed
+        plan.setpts(along_y, along_x)
+        found = torch.as_tensor(plan.execute(content))
+        return found if len(values) > 1 else found.reshape(1, *found.shape[-(2 if kind == 1 else 1) :])
+
+    def _turns(self, dtype: torch.dtype) -> Tensor:
+        """Both coordinates in radians per pixel."""
+        if dtype not in self._known:
+            turns = (2 * torch.pi * self.points).clamp(-torch.pi, torch.pi)
+            self._known[dtype] = turns.to(dtype.to_real()).T.contiguous()
+        return self._known[dtype]
+
+    @cached_property
+    def _known(self) -> dict[torch.dtype, Tensor]:
+        return {}
+
+
+def convolve(
+    images: Complex[Tensor, "*leading y x"], kernel: Float[Tensor, "*leading_or_1 twice_y twice_x"]
+) -> Complex[Tensor, "*leading y x"]:
+    """F^H W F of images, for the kernel of the weights W.
+
+    Half of the rows of the larger grid are zero, before and after: they are not transformed along x.
+
+    Args:
+        images: Complex, (..., y, x).
+        kernel: From `Nufft.kernel`, (..., 2 y, 2 x); it broadcasts along the first axes.
+
+    Returns:
+        Of the shape of the images.
+    """
+    rows, columns = images.shape[-2:]
+    spectrum = torch.fft.fft(torch.fft.fft(images, 2 * columns), 2 * rows, -2)
+    back = torch.fft.ifft(spectrum.mul_(kernel), dim=-2)[..., :rows, :]
+    return torch.fft.ifft(back)[..., :columns]
+
+
+def _library(device: torch.device) -> ModuleType:
+    """finufft, or cufinufft on a GPU; an InputError that says how to install it."""
+    name, extra = ("cufinufft", "cufinufft") if device.type == "cuda" else ("finufft", "'promask[radial]'")
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise InputError(f"Spokes and spirals need {name}, which is not installed: pip install {extra}") from error
+
+
