@@ -140,6 +140,7 @@ def central_slices(shape: Sequence[int], size: Sequence[int]) -> tuple[slice, ..
 
 
 Image = Num[Tensor, "channel *space"]
+SampleSpectra = Complex[Tensor, "channel *kspace"]
 SampleMaps = Num[Tensor, "channel *#space"]
 Label = Integer[Tensor, "*space"]
 Images = Float[Tensor, "batch channel *space"]
@@ -192,6 +193,8 @@ class Sample:
         clean: The image without the noise that was added, which reconstructions are compared with; None for
             `image`.
         place: Where it was cut out of a volume; None for what is whole.
+        kspace: The samples of all candidates along a trajectory, (coil, *kspace); None where k-space is Cartesian,
+            and the Fourier transform of the image.
     """
 
     image: Image
@@ -202,6 +205,7 @@ class Sample:
     maps: SampleMaps | None = None
     clean: Image | None = None
     place: SlicePlace | None = None
+    kspace: SampleSpectra | None = None
 
 
 @runtime_checkable

@@ -104,10 +104,10 @@ def test_the_adjoint_of_the_scanner(axes, coils):
     kspace = spectrum(smooth_images(2, coils or 1, SPACE, seed=1), AXES)
     assert torch.isclose(
         torch.vdot(kspace.flatten(), encoding(image).flatten()),
-        torch.vdot(encoding.adjoint(kspace).flatten(), image.flatten()),
+        torch.vdot(encoding.invert(kspace).flatten(), image.flatten()),
     )
     mask = torch.rand(2, 1, *SPACE, generator=seeded(), dtype=torch.float64)
-    assert torch.allclose(encoding.normal(image, mask), encoding.adjoint(mask * encoding(image)))
+    assert torch.allclose(encoding.normal(image, mask), encoding.invert(mask * encoding(image)))
 
 
 def encoding_matrix(maps):

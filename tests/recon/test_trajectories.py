@@ -67,7 +67,7 @@ def test_cg_sense_solves_the_equations_of_dense_algebra(kind):
     regularisation = 0.02
     made = reconstructed(CgSense(regularisation, 200), trajectory, kspace, mask, maps)
     matrix = explicit(trajectory)
-    weights = trajectory.areas * mask / mask.mean()
+    weights = trajectory.weights * mask / mask.mean()
     for item in range(2):
         rows = torch.cat([(matrix * each.flatten()).flatten(0, 1) for each in maps[0]])
         heavy = weights.flatten().repeat(COILS)
@@ -127,7 +127,7 @@ def test_derivatives_are_finite_differences(name, stack, monkeypatch):
 
 def test_the_largest_eigenvalue_and_its_derivative():
     trajectory, kspace, maps, mask = scan()
-    matrix, weights = explicit(trajectory), trajectory.areas
+    matrix, weights = explicit(trajectory), trajectory.weights
     transform = TrajectoryTransform(trajectory)
     units = mask[:1, ..., :1].clone().requires_grad_()
 

@@ -147,7 +147,7 @@ def apply_reading(data: ArraySet, reading: Reading) -> ArraySet:
     if maps is not None:
         maps = choose(maps) if maps.ndim == images.ndim else crop_or_pad(maps, size)
     geometry = data.geometry.emulated() if reading.kspace == "emulated" else data.geometry
-    geometry = scan_geometry(choose_readout(geometry, reading, data.name), reading)
+    geometry = scan_geometry(choose_readout(geometry, reading, data.name), reading, size)
     shape = scan_shape((images.shape[1], *size), reading, data.name)
     in_series = reading.per is not None or (data.counts.get(FRAME, 1) > 1 and not reading.each_frame)
     given = None if in_series else read_given_maps(reading, data.name, shape, [data.shape[1:]], [chosen])
@@ -216,13 +216,13 @@ class StreamedSet:
 
     def __init__(self, items: Any, reading: Reading, name: str) -> None:
         self.items, self.reading, self.name = items, reading, name
-        self.geometry = scan_geometry(choose_readout(Geometry(), reading, name), reading)
         self.numbers = reading.choose_slices(len(items))
         """The numbers of the items to read."""
         if not self.numbers:
             raise InputError(f"{name} holds no slices to take.")
         self._without_scan = Reading(volumes=reading.volumes, kspace=reading.kspace, size=reading.size)
         self.shape = scan_shape(self._item(0).shape, reading, name)
+        self.geometry = scan_geometry(choose_readout(Geometry(), reading, name), reading, self.shape[1:])
         space = from_items([items[self.numbers[0]]], reading.volumes, name).shape[1:]
         self._maps = read_given_maps(reading, name, self.shape, [space], [self.numbers])
         groups = _groups_of(items, name)

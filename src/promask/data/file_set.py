@@ -96,7 +96,7 @@ class FileSet:
     def __init__(self, files: Sequence[SampleFile], reading: Reading, name: str) -> None:
         self.name, self.reading = name, reading
         self.files, shape, geometry = keep_common_layout(files, reading)
-        self.geometry = scan_geometry(choose_readout(geometry, reading, name), reading)
+        self.geometry = scan_geometry(choose_readout(geometry, reading, name), reading, shape[1:])
         self.holds_kspace, self.counts = self.files[0].holds_kspace, common_counts(self.files)
         self.understood, self.cut = self.files[0].understood, self.files[0].cut
         self.shape = scan_shape(shape, reading, name)

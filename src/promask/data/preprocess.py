@@ -11,9 +11,9 @@ from promask.data.atomic import NUMBERS, Array, as_tensor
 from promask.data.reading import NO_READOUT, Reading
 from promask.data.sample_file import SampleFile
 from promask.errors import InputError
-from promask.operators.fourier import space_axes, to_image, to_kspace
+from promask.operators.fourier import space_axes, spectrum, to_image, to_kspace
 from promask.recon.base import Reconstruction
-from promask.types import AnyArray, CoilImages, Cut, Geometry, Maps, Sample, SampleSet, central, central_slices
+from promask.types import AnyArray, CoilImages, Cut, Geometry, Maps, Sample, SampleSet, Spectra, central, central_slices
 
 
 class Collated(NamedTuple):
@@ -27,6 +27,21 @@ class Collated(NamedTuple):
     """Coil sensitivities, if they are used."""
     cut: Cut | None
     """Where slices were cut out of volumes."""
+    kspace: Spectra | None = None
+    """Along a trajectory; None where k-space is Cartesian."""
+
+    def spectra(self, geometry: Geometry) -> Spectra:
+        """K-space of the images, in FFT order along its directions.
+
+        Args:
+            geometry: Of the samples.
+
+        Returns:
+            (batch, coil, *kspace).
+        """
+        if self.kspace is not None:
+            return self.kspace
+        return spectrum(self.images, space_axes(self.images.ndim - 2 - geometry.indexes))
 
 
 def prepare_image(values: Array, file: SampleFile, reading: Reading) -> torch.Tensor:
@@ -201,26 +216,29 @@ def collate(samples: Sequence[Sample], with_maps: bool) -> Collated:
         clean = stack_arrays(sample.image if sample.clean is None else sample.clean for sample in samples)
     known = [sample.maps for sample in samples if with_maps and sample.maps is not None]
     cut = Cut.of([sample.place for sample in samples])
+    measured = [sample.kspace for sample in samples if sample.kspace is not None]
+    kspace = stack_arrays(measured) if measured else None
     if not known:
-        return Collated(images, clean, None, cut)
+        return Collated(images, clean, None, cut, kspace)
     if len(known) < len(samples):
         without = next(sample.name for sample in samples if sample.maps is None)
         raise InputError(
             f"{without} has no coil sensitivities, but others have: give those of all samples, or of none."
         )
     shared = all(each is known[0] for each in known)
-    return Collated(images, clean, stack_arrays(known[:1] if shared else known), cut)
+    return Collated(images, clean, stack_arrays(known[:1] if shared else known), cut, kspace)
 
 
 def move(found: Collated, device: torch.device) -> Collated:
     """A batch on a device."""
-    images, clean, maps, cut = found
+    images, clean, maps, cut, kspace = found
     there = images.to(device)
     return Collated(
         there,
         there if clean is images else clean.to(device),
         None if maps is None else maps.to(device),
         None if cut is None else cut.to(device),
+        None if kspace is None else kspace.to(device),
     )
 
 
@@ -232,5 +250,5 @@ def stack_arrays(arrays: Iterable[AnyArray]) -> torch.Tensor:
 
 def reconstructed_channels(data: SampleSet, recon: Reconstruction) -> int:
     """The number of channels of reconstructed images: one if coils are combined."""
-    _, clean, maps, _ = collate([data[0]], recon.uses_maps)
-    return recon.reference(clean, maps).shape[1]
+    first = collate([data[0]], recon.uses_maps)
+    return recon.reference(first.clean, first.maps).shape[1]

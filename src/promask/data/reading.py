@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypedDict
 
 from promask.data.axes import CONTRAST, DIRECTIONS, FRAME, SLICE, Axes
 from promask.errors import InputError, one_line
+from promask.operators.trajectory import KINDS
 
 Check = tuple[Any, Callable[[Any], bool], str]
 """The type of a setting, whether a value is allowed, and what to say is allowed."""
@@ -18,6 +19,8 @@ PLANES = ("sagittal", "coronal", "axial")
 """By the axis perpendicular to them: x, y and z of the body."""
 NO_READOUT = "none"
 READOUTS = (*DIRECTIONS, NO_READOUT)
+MOST_CANDIDATES = 10_000
+"""Of spokes: all of them are kept in memory for every image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +67,13 @@ class Reading:
     largest magnitude of the image."""
     maps: str | None = None
     """A file of coil sensitivities, (coil, *space) or (N, coil, *space); None: those beside the data, if any."""
+    trajectory: str | None = None
+    """`radial` or `spiral`: the simulated scan acquires spokes or interleaves of the images; None: it is Cartesian."""
+    candidates: int | None = None
+    """How many spokes or interleaves, by equal steps of the angle, may be acquired; None: the next multiple of 96
+    above what a complete scan has."""
 
-    SCAN: ClassVar[tuple[str, ...]] = ("coils", "phase", "noise", "maps")
+    SCAN: ClassVar[tuple[str, ...]] = ("coils", "phase", "noise", "maps", "trajectory", "candidates")
     """Settings of the simulated scan, which do not change how files are prepared."""
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
@@ -102,6 +110,12 @@ class Reading:
         "phase": ((int, float), lambda value: 0 <= value < math.inf, "a number of at least 0, such as 1"),
         "noise": ((int, float), lambda value: 0 <= value < math.inf, "a number of at least 0, such as 0.01"),
         "maps": ((str, type(None)), lambda value: value != "", "the name of a file"),
+        "trajectory": ((str, type(None)), lambda value: value in (None, *KINDS), " or ".join(KINDS)),
+        "candidates": (
+            (int, type(None)),
+            lambda value: value is None or 1 <= value <= MOST_CANDIDATES,
+            f"a whole number from 1 to {MOST_CANDIDATES}, such as 384",
+        ),
     }
 
     def __post_init__(self) -> None:
@@ -209,3 +223,5 @@ class ReadingSettings(TypedDict, total=False):
     phase: float
     noise: float
     maps: str | Path | None
+    trajectory: str | None
+    candidates: int | None

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -15,7 +16,9 @@ from promask.data.preprocess import remove_unmeasured
 from promask.data.reading import Reading
 from promask.errors import InputError
 from promask.operators.fourier import combined_magnitude
-from promask.types import Geometry, Image, Sample
+from promask.operators.trajectory import Trajectory
+from promask.operators.trajectory_transform import TrajectoryTransform
+from promask.types import Geometry, Image, Sample, SampleSpectra
 
 RADIUS = 1.5
 """Of the ring of coils; the field of view reaches from -1 to 1 along every axis."""
@@ -87,9 +90,17 @@ def scan_shape(shape: tuple[int, ...], reading: Reading, name: str) -> tuple[int
     return (reading.coils, *shape[1:])
 
 
-def scan_geometry(geometry: Geometry, reading: Reading) -> Geometry:
-    """The geometry of samples after the simulated scan: their channels are coils."""
+def scan_geometry(geometry: Geometry, reading: Reading, space: Sequence[int]) -> Geometry:
+    """The geometry of samples after the simulated scan: their channels are coils, k-space is along a trajectory.
+
+    `space` is the size of the images; of series, that of their frames.
+    """
     in_channels = reading.per == CONTRAST and geometry.channels == CONTRAST
+    if reading.trajectory is not None:
+        trajectory = Trajectory.of(reading.trajectory, (space[-2], space[-1]), reading.candidates)
+        geometry = replace(geometry, extent=(), readout=None, trajectory=trajectory)
+    elif reading.candidates is not None:
+        raise InputError("`candidates` is for spokes and spirals: choose the pattern radial or spiral.")
     return geometry if reading.coils is None or in_channels else replace(geometry, channels=COIL)
 
 
@@ -115,7 +126,24 @@ def simulate_scan(sample: Sample, maps: Image | None, index: int, reading: Readi
         clean = image if clean is None else clean
         largest = combined_magnitude(clean, 0).max()
         image = image + reading.noise * largest * remove_unmeasured(_noise(tuple(image.shape), index), extent)
-    return replace(sample, image=image, maps=maps, clean=clean)
+    kspace = None
+    if geometry.trajectory is not None:
+        kspace = _acquire(image if clean is None else clean, geometry, index, reading)
+    return replace(sample, image=image, maps=maps, clean=clean, kspace=kspace)
+
+
+def _acquire(image: Image, geometry: Geometry, index: int, reading: Reading) -> SampleSpectra:
+    """The samples of all candidates of a trajectory, (coil, *kspace), with noise.
+
+    With more samples along a spoke, in the same time, each has more noise.
+    """
+    assert geometry.trajectory is not None
+    stacked = image.ndim - 1 - geometry.indexes == 3
+    kspace = TrajectoryTransform(geometry.trajectory, stacked).sample(image.to(torch.complex64)[None])[0]
+    if reading.noise > 0:
+        level = reading.noise * float(combined_magnitude(image, 0).max()) * math.sqrt(geometry.trajectory.oversampling)
+        kspace += level * _noise(tuple(kspace.shape), index)
+    return kspace
 
 
 def smooth_phase(space: tuple[int, ...], index: int) -> Float[Tensor, "*space"]:

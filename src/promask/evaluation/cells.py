@@ -120,7 +120,7 @@ class Conditions:
         """The acceleration that a mask achieves; where contrasts have costs, that of the scan time."""
         geometry, cost = self.learning.geometry, LimitSettings(cost=self.limits.cost)
         lines = Pattern((mask.shape[0], 1), (0, 1), indexed=geometry.indexed, contrasts=geometry.contrasts)
-        return achieved_acceleration(mask, geometry.extent, cost.on(lines, strict=False).limits.cost)
+        return achieved_acceleration(mask, geometry, cost.on(lines, strict=False).limits.cost)
 
     def quality(self, mask: Mask | None) -> QualityPerImage | None:
         """The quality of all held-out images with a mask, or of the fully sampled ones; not of relative metrics.

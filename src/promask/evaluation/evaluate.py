@@ -26,7 +26,7 @@ from promask.learning.run import Run
 from promask.recon import make_reconstruction, with_settings
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZeroFilled
-from promask.types import Mask, SampleSet
+from promask.types import Geometry, Mask, SampleSet
 
 
 def evaluate(
@@ -111,7 +111,7 @@ def evaluate(
         )
     )
     cost = mask.distribution.pattern.limits.cost if isinstance(mask, Run) else ()
-    acceleration = achieved_acceleration(values, whole.geometry.extent, cost)
+    acceleration = achieved_acceleration(values, whole.geometry, cost)
     free = mask.distribution.pattern.free if isinstance(mask, Run) else ()
     pattern = pattern_of(values, whole.geometry, free)
     return Evaluation(
@@ -157,8 +157,12 @@ def noise_of_middle(
     return replace(found, where=", ".join(filter(None, (which, found.where))))
 
 
-def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = (), cost: Sequence[float] = ()) -> float:
+def achieved_acceleration(
+    mask: Mask, geometry: Geometry = Geometry(), cost: Sequence[float] = ()
+) -> float:
     """Locations over acquired locations; padding, outside the extent, is neither.
+
+    Spokes and interleaves are relative to as many as a complete scan has, however many candidates there are.
 
     Where contrasts, the first axis of the mask, have costs, it is the scan time over the time that is spent.
 
@@ -166,7 +170,9 @@ def achieved_acceleration(mask: Mask, extent: Sequence[tuple[int, int]] = (), co
     >>> achieved_acceleration(lines), achieved_acceleration(lines, cost=(1, 2))
     (1.3333333333333333, 1.5)
     """
-    covered = mask[tuple(slice(*ends) for ends in extent)]
+    covered = mask[tuple(slice(*ends) for ends in geometry.extent)]
+    if geometry.trajectory is not None:
+        return covered.numel() / int(covered.sum()) * geometry.trajectory.full / geometry.trajectory.candidates
     if not cost:
         return covered.numel() / int(covered.sum())
     spent = sum(each * int(own.sum()) for each, own in zip(cost, covered, strict=True))

@@ -12,7 +12,7 @@ from promask.data.hybrid import join_slices, largest_magnitude, slice_at
 from promask.data.preprocess import collate, move
 from promask.evaluation.conventions import ImagePairs, find_convention
 from promask.losses import freeze_networks
-from promask.operators.fourier import fft_order, magnitude, space_axes, spectrum
+from promask.operators.fourier import fft_order, magnitude
 from promask.recon.base import Reconstruction, reconstruct_batch
 from promask.recon.zero_filled import ZERO_FILLED
 from promask.sampling.pattern import Pattern
@@ -46,13 +46,28 @@ def _reconstruct(
     mask: Mask, samples: Sequence[Sample], geometry: Geometry, recon: Reconstruction, device: torch.device
 ) -> tuple[AnyImages, AnyImages]:
     """Reconstructed images, and what the reconstruction aims at, (batch, channel, *space)."""
-    images, clean, maps, cut = move(collate(samples, recon.uses_maps), device)
-    dimensions = mask.ndim - geometry.indexes
-    reference = recon.reference(clean, maps)
-    batch = Batch(spectrum(images, space_axes(dimensions)), reference, geometry, maps=maps, cut=cut)
+    found = move(collate(samples, recon.uses_maps), device)
+    reference = recon.reference(found.clean, found.maps)
+    batch = Batch(found.spectra(geometry), reference, geometry, maps=found.maps, cut=found.cut)
     with freeze_networks(recon=recon):
-        made = reconstruct_batch(recon, batch, fft_order(mask, dimensions).to(images.real))
+        made = reconstruct_batch(recon, batch, mask_in_fft_order(mask, geometry).to(batch.spectra.real))
     return made, reference
+
+
+def mask_in_fft_order(mask: Mask, geometry: Geometry) -> Mask:
+    """A centred mask as reconstructions take it in the loop; rotations and frames have no centre.
+
+    Args:
+        mask: (*kspace), centred.
+        geometry: Of the images.
+
+    Returns:
+        The mask in FFT order along the directions of Cartesian k-space.
+    """
+    dimensions = mask.ndim - geometry.indexes
+    if geometry.trajectory is None:
+        return fft_order(mask, dimensions)
+    return torch.fft.ifftshift(mask, -2) if dimensions == 3 else mask  # kz
 
 
 def _reconstruct_slices(
@@ -72,7 +87,8 @@ def _reconstruct_slices(
 
 def _slicing_axis(mask: Mask, data: SampleSet, recon: Reconstruction) -> int | None:
     """The axis along which volumes are reconstructed slice by slice: one along which the mask does not vary."""
-    if mask.ndim < 3 or not getattr(recon, "slicewise", False) or data.geometry.indexed == CONTRAST:
+    apart = getattr(recon, "slicewise", False) and data.geometry.trajectory is None
+    if mask.ndim < 3 or not apart or data.geometry.indexed == CONTRAST:
         return None
     free = [axis for axis in range(mask.ndim) if not (mask == mask.narrow(axis, 0, 1)).all()]
     geometry = data.geometry
@@ -85,8 +101,8 @@ def full_images(
     data: SampleSet, indices: range, recon: Reconstruction = ZERO_FILLED, device: torch.device = CPU
 ) -> Targets:
     """Fully sampled magnitude images, as the reconstruction would have them: the part of them that is judged."""
-    _, clean, maps, _ = move(collate([data[index] for index in indices], recon.uses_maps), device)
-    return _judged(recon.reference(clean, maps), data)
+    found = move(collate([data[index] for index in indices], recon.uses_maps), device)
+    return _judged(recon.reference(found.clean, found.maps), data)
 
 
 def images_with(

@@ -32,7 +32,7 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
 
     Axes of length 1 that are too many are dropped: BART writes a mask of slices as (1, ky, kz).
     """
-    space, given = data.shape[1:], list(values.shape)
+    space, given = data.geometry.kspace_shape(data.shape[1:]), list(values.shape)
     if values.dtype != torch.bool:
         if not ((values == 0) | (values == 1)).all():
             raise InputError("A mask must hold only 0 and 1, or false and true.")
@@ -59,7 +59,7 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
 def _lines_of_frames(values: AnyArray, data: SampleSet) -> AnyArray:
     """A mask (frame, line) with an axis for every one of k-space; any other mask as it is."""
     space = data.shape[1:]
-    if not data.geometry.indexed or values.ndim != 2 or tuple(values.shape) == space[1:]:
+    if not data.geometry.indexed or data.geometry.trajectory is not None or values.ndim != 2 or tuple(values.shape) == space[1:]:
         return values
     _, axis = Pattern.on(space, data.geometry, next(iter(PER_FRAME))).free
     fits = tuple(values.shape) == (space[0], space[axis])
@@ -160,7 +160,7 @@ def unseen_part(
     else:
         pattern = run.distribution.pattern
         settings = {**run.config.reading_settings(), "volumes": len(pattern.shape) - bool(pattern.indexed) == 3}
-        as_learned = {name: settings[name] for name in ("kspace", "volumes", "size")}
+        as_learned = {name: settings[name] for name in ("kspace", "volumes", "size", "trajectory", "candidates")}
         name = source_text(data) if is_source(data) else _name_of(data, settings, reading)
         own = same_data(run.record.data.source, name)
         if not own:
@@ -181,7 +181,7 @@ def _name_of(data: Any, settings: dict[str, Any], reading: dict[str, Any]) -> st
 
 def check_shape(run: Run, data: SampleSet) -> None:
     """Refuse images of another size than the run was learned for."""
-    wanted, found = run.distribution.pattern.shape, data.shape[1:]
+    wanted, found = run.distribution.pattern.image_shape, data.shape[1:]
     if wanted != found:
         raise InputError(
             f"The run is for images of shape {list(wanted)}, but those of {data.name} have shape {list(found)}: "

@@ -63,6 +63,8 @@ def pattern_of(mask: Mask, geometry: Geometry = Geometry(), free: Sequence[int] 
     """
     changing = [axis for axis in range(mask.ndim) if (mask != mask.narrow(axis, 0, 1)).any()]
     axes = sorted({*changing, *free})
+    if geometry.trajectory is not None:
+        return Pattern.along(mask.shape, geometry, sorted({*axes, geometry.indexes} - {mask.ndim - 1}))
     if not set(axes) - set(range(geometry.indexes)):  # whole frames, or everything
         axes = list(range(mask.ndim))
     return Pattern(

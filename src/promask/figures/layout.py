@@ -219,7 +219,7 @@ class Grid:
 
     def show_mask(self, row: int, column: int, mask: Mask, geometry: Geometry) -> None:
         """A mask, with the acceleration that it achieves; of series, the lines of each frame are a row."""
-        achieved, pattern = f"x{achieved_acceleration(mask, geometry.extent):.4g}", pattern_of(mask, geometry)
+        achieved, pattern = f"x{achieved_acceleration(mask, geometry):.4g}", pattern_of(mask, geometry)
         self.show_units(row, column, pattern.restrict(mask), pattern, achieved, cmap=MASK, vmax=1)
 
     def panel(self, row: int) -> "Axes":

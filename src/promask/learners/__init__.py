@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from promask.errors import InputError
+from promask.learners.angular_density import AngularDensityRace
 from promask.learners.base import Description, History, Learner, State
 from promask.learners.best_response import BestResponse
 from promask.learners.exchange import Exchange
@@ -17,6 +18,7 @@ __all__ = [
     "FORMER_NAMES",
     "LEARNERS",
     "PUBLISHED",
+    "AngularDensityRace",
     "BestResponse",
     "Description",
     "Exchange",
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 LEARNERS: Mapping[str, type[Any]] = {
-    kind.name: kind for kind in (BestResponse, Exchange, GumbelAdam, ShapeRace, Swap)
+    kind.name: kind for kind in (BestResponse, Exchange, GumbelAdam, ShapeRace, Swap, AngularDensityRace)
 }
 PUBLISHED = GumbelAdam.name
 """The learner of the paper."""
@@ -47,17 +49,20 @@ FORMER_NAMES: Mapping[str, str] = {
 """What learners are called under `rule` in run.json."""
 
 
-def usual_learner(network: bool, iterative: bool, temporal: bool = False) -> str:
+def usual_learner(network: bool, iterative: bool, temporal: bool = False, rotations: bool = False) -> str:
     """The name of the learner that suits a problem.
 
     Args:
         network: Whether a segmentation network judges the images: its gradients are noisy, and dear.
         iterative: Whether the reconstruction is iterative: what a unit is worth depends on its neighbours.
         temporal: Whether it reconstructs frames together.
+        rotations: Whether spokes or interleaves are chosen.
 
     Returns:
         A name of the table `LEARNERS`.
     """
+    if rotations:
+        return AngularDensityRace.name
     if temporal:
         return Swap.name
     return ShapeRace.name if network else Exchange.name if iterative else BestResponse.name

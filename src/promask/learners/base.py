@@ -11,6 +11,10 @@ from promask.problem.problem import Problem
 from promask.types import Units, restore_tensor
 
 
+CARTESIAN, ROTATIONS = "Cartesian", "rotations"
+"""What a learner can choose: samples and lines, or spokes and interleaves."""
+
+
 @dataclass
 class History:
     """The loss, budget and temperature of every step, and the step after which the mask no longer changed."""
@@ -193,5 +197,7 @@ class Description:
     """What the learning curve shows."""
     validates: bool = False
     """Whether patients are held back from learning, which decide in the end what is kept."""
+    patterns: tuple[str, ...] = (CARTESIAN, ROTATIONS)
+    """Whether it can choose samples and lines of Cartesian k-space, spokes and interleaves, or both."""
     fewest_masks: int = 1
     """The fewest masks that a step can do with: batch size times samples."""

@@ -92,7 +92,7 @@ def loss_and_insertions(
         )
         covered = fft_order(~pattern.never(), pattern.encoded).to(masks.device)
         missing = ((masks == 0) & covered).to(slopes.dtype)
-        inserted = encoding.adjoint(missed * pattern.expand(missing).unsqueeze(1))
+        inserted = encoding.invert(missed * pattern.expand(missing).unsqueeze(1))
         change = task(batch.geometry.crop(made.detach() + inserted), batch) * len(masks) - loss.detach()
         energy = (energies * missing).sum().clamp_min(torch.finfo(slopes.dtype).tiny)
         curvature = 2 * (change - (slopes * missing).sum()) / energy

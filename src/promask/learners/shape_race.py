@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from promask.learners.base import Description, State
+from promask.learners.base import CARTESIAN, Description, State
 from promask.operators.fourier import fft_order
 from promask.problem.microbatches import not_finite
 from promask.problem.objective import loss_and_slopes
@@ -86,6 +86,7 @@ class ShapeRace:
 
     name: ClassVar[str] = "shape-race"
     about: ClassVar[Description] = Description(
+        patterns=(CARTESIAN,),
         defaults={"steps": 5, "batch_size": 48, "patience": 0},
         noun="round",
         curve="Each step is a round of a race between shapes of masks; the loss is that of the best one so far.",

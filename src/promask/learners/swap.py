@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from promask.learners.base import Description, State
+from promask.learners.base import CARTESIAN, Description, State
 from promask.learners.starts import Round, add_zones, make_starts, vary_centres
 from promask.learners.unit_scores import UnitScores
 from promask.operators.fourier import fft_order
@@ -110,6 +110,7 @@ class Swap:
 
     name: ClassVar[str] = "swap"
     about: ClassVar[Description] = Description(
+        patterns=(CARTESIAN,),
         defaults={"steps": 26, "batch_size": 800, "patience": 0},
         averages=False,
         random=False,

@@ -12,7 +12,7 @@ from promask.data.reading import Check, Reading, ReadingSettings
 from promask.errors import InputError, check_keywords, one_line
 from promask.learners import FORMER_NAMES, LEARNERS, PUBLISHED, describe, unknown_learner, usual_learner
 from promask.recon import RECONSTRUCTIONS, Network, ZeroFilled, names_temporal
-from promask.sampling.free_axes import FREE_AXES
+from promask.sampling.free_axes import PATTERNS, STACK, TRAJECTORIES
 from promask.sampling.limits import ACS_SHAPES, BY_DIRECTION, SHUTTERS, LimitSettings, by_direction
 from promask.sampling.schedules import ANNEALINGS
 
@@ -75,7 +75,12 @@ _CHECKS: Mapping[str, Check] = {
     "members": _COUNT,
     "learner": (str, _anything, " or ".join(LEARNERS)),
     "learning_rate": (_NUMBER, _positive, "a positive number"),
-    "pattern": ((str, type(None)), lambda value: value in (None, *FREE_AXES), " or ".join(FREE_AXES)),
+    "pattern": ((str, type(None)), lambda value: value in (None, *PATTERNS), " or ".join(PATTERNS)),
+    "spokes": (
+        (int, type(None)),
+        lambda value: value is None or _positive(value),
+        "a whole number of at least 1, such as 32",
+    ),
     "axis": (
         (tuple, type(None)),
         lambda value: value is None or all(type(axis) in (int, str) for axis in value),
@@ -141,7 +146,10 @@ class Config(Reading):
     """Of `gumbel-adam`; the other learners have none."""
     pattern: str | None = None
     """What is acquired as a whole: `1d` for lines, `2d` or `3d` for samples, `kt` or `kt-2d` for those of each
-    frame; None: all phase encodings of data whose readout is known, otherwise `2d`; of series, `kt`."""
+    frame; None: all phase encodings of data whose readout is known, otherwise `2d`; of series, `kt`. `radial`,
+    `spiral` or `stack-of-stars` for spokes and interleaves; `kt-radial` or `kt-spiral` for those of each frame."""
+    spokes: int | None = None
+    """The number of spokes or interleaves, which the acceleration follows from; of each frame that has its own."""
     axis: tuple[int | str, ...] | None = None
     """Which axes are undersampled, as numbers or directions such as `ky`; None: the last phase encodings."""
     allow_readout: bool = False
@@ -200,8 +208,10 @@ class Config(Reading):
         for name in BY_DIRECTION:
             object.__setattr__(self, name, by_direction(name, getattr(self, name)))
         super().__post_init__()
-        if self.pattern == "3d":
+        if self.pattern in ("3d", STACK):
             object.__setattr__(self, "volumes", True)
+        if self.pattern in TRAJECTORIES:
+            object.__setattr__(self, "trajectory", TRAJECTORIES[self.pattern])
         fewest = describe(self.learner).fewest_masks
         if self.batch_size * self.samples < fewest:
             raise InputError(
@@ -243,12 +253,13 @@ class Config(Reading):
             usual["loss"] = SEGMENTATION
         make = RECONSTRUCTIONS.get(str(settings.get("recon", ZeroFilled.name)))
         temporal = names_temporal(str(settings.get("recon", "")))
+        rotations = settings.get("pattern") in TRAJECTORIES or settings.get("trajectory") is not None
         if iterative is None:
             iterative = make is None or make().iterative
         if (temporal or settings.get("per")) and not for_network:
             usual["loss"] = MOTION if temporal else CONTRAST_LOSS
         settings = in_present_names(settings)
-        usual.setdefault("learner", usual_learner(for_network, iterative, temporal))
+        usual.setdefault("learner", usual_learner(for_network, iterative, temporal, rotations))
         learner = settings.get("learner", usual["learner"])
         if str(learner) not in LEARNERS and not {"steps", "batch_size", "patience"} <= settings.keys():
             raise unknown_learner(learner)  # an object brings its settings along
@@ -266,7 +277,7 @@ class Config(Reading):
             settings.
         """
         usual = Config.preset("default", acceleration=self.acceleration, recon=recon)
-        shared = ("pattern", "axis", "volumes", "centre", *LIMITS, "seed", "device", "part")
+        shared = ("pattern", "spokes", "axis", "volumes", "centre", *LIMITS, "seed", "device", "part")
         return dataclasses.replace(usual, **{name: getattr(self, name) for name in shared})
 
     @staticmethod
@@ -284,6 +295,8 @@ class Config(Reading):
         """
         settings = in_present_names(settings)
         refuse_unknown(settings)
+        if settings.get("spokes") is not None and "acceleration" not in settings:
+            settings["acceleration"] = 1  # until the size of the images is known
         if "acceleration" not in settings:
             raise InputError("`acceleration` is missing: give a number of at least 1, such as 8.")
         missing = [name for name in PRESETS["paper"] if name not in settings]
@@ -309,6 +322,7 @@ class Settings(ReadingSettings, total=False):
     patience: int
     learning_rate: float
     pattern: str | None
+    spokes: int | None
     axis: int | str | Sequence[int | str] | None
     allow_readout: bool
     finetune: bool

@@ -111,7 +111,7 @@ class Run:
     @property
     def acceleration(self) -> float:
         """The acceleration achieved: all units, padding left out, over those acquired; of scan time with costs."""
-        return self.distribution.pattern.units / self._spent
+        return self.distribution.pattern.full / self._spent
 
     @property
     def acceleration_within(self) -> float | None:

@@ -11,8 +11,9 @@ from promask.data.file_set import OnFile
 from promask.data.preprocess import collate, reconstructed_channels
 from promask.data.sample_sets import choose_part, reading_of
 from promask.data.sources import absolute_source, load, read_part
-from promask.learners import describe
-from promask.learners.base import Learner
+from promask.errors import InputError
+from promask.learners import LEARNERS, describe
+from promask.learners.base import CARTESIAN, ROTATIONS, Learner
 from promask.learning.config import Config
 from promask.learning.hooks import EarlyStopping
 from promask.losses import find_segmentation
@@ -80,6 +81,8 @@ class Setup:
             whole.shape[1:], whole.geometry, config.pattern, config.axis, allow_readout=config.allow_readout
         )
         pattern = LimitSettings.of(config).on(pattern)
+        config = _with_acceleration(config, pattern)
+        check_learner(self.learner, pattern)
         pattern.block(config.centre, pattern.budget(config.acceleration))  # must fit
         with group.first_before_others():
             _, chosen, part, description = read_part(whole, part=config.part, recon=recon, on_file=on_file)
@@ -110,6 +113,55 @@ class Setup:
         )
 
 
+def _with_acceleration(config: Config, pattern: Pattern) -> Config:
+    """The settings with the acceleration that a number of spokes, in each frame, amounts to."""
+    if config.spokes is None:
+        return config
+    trajectory = pattern.trajectory
+    if trajectory is None:
+        raise InputError("`spokes` is for spokes and spirals: choose the pattern radial or spiral.")
+    return replace(config, acceleration=acceleration_of(config.spokes, pattern))
+
+
+def acceleration_of(spokes: int, pattern: Pattern) -> float:
+    """The acceleration of a number of spokes or interleaves.
+
+    Args:
+        spokes: How many are acquired; of frames with patterns of their own in each, of a stack at each kz on average.
+        pattern: With a trajectory.
+
+    Returns:
+        How many a complete scan has for each of them.
+
+    Raises:
+        InputError: If there are not so many candidates, or a complete scan has fewer.
+    """
+    assert pattern.trajectory is not None
+    trajectory, noun = pattern.trajectory, pattern.trajectory.noun
+    if spokes > trajectory.candidates:
+        raise InputError(
+            f"{spokes} {noun} cannot be chosen from {trajectory.candidates}: ask for fewer `spokes`, or for more "
+            f"`candidates`."
+        )
+    if spokes > trajectory.full:
+        raise InputError(
+            f"{spokes} {noun} are more than a complete scan has: {trajectory.full} for images of "
+            f"{' x '.join(map(str, trajectory.matrix))}."
+        )
+    return trajectory.full / spokes
+
+
+def check_learner(learner: Learner, pattern: Pattern) -> None:
+    """Refuse a learner that cannot choose spokes, or one that can do nothing else."""
+    able = describe(learner).patterns
+    found = CARTESIAN if pattern.trajectory is None else ROTATIONS
+    if found not in able:
+        fitting = ", ".join(name for name in LEARNERS if found in describe(name).patterns)
+        raise InputError(
+            f"The learner {learner.name} cannot learn the pattern {pattern.name}: choose one of {fitting}."
+        )
+
+
 def state_problem(samples: SpectraSet, pattern: Pattern, loss: Loss, config: Config, init: Any = None) -> Problem:
     """The problem of settings, with their start or a given one."""
     start = starting_probabilities(config.init if init is None else init, samples, pattern)
@@ -120,8 +172,8 @@ def state_problem(samples: SpectraSet, pattern: Pattern, loss: Loss, config: Con
 def full_images(data: SampleSet, recon: Reconstruction) -> Iterator[AnyImages]:
     """The fully sampled images of all samples, one after the other, as the reconstruction would have them."""
     for index in range(len(data)):
-        _, clean, maps, _ = collate([data[index]], recon.uses_maps)
-        yield recon.reference(clean, maps)
+        found = collate([data[index]], recon.uses_maps)
+        yield recon.reference(found.clean, found.maps)
 
 
 def _split(data: SampleSet, loss: Loss, learner: Learner) -> tuple[SampleSet, SampleSet | None]:

@@ -26,8 +26,11 @@ class Transform(Protocol):
     def __call__(self, images: AnyImages, /) -> Spectra:
         """F x."""
 
-    def adjoint(self, kspace: Spectra, mask: KspaceMask | None, /) -> ComplexImages:
-        """F^H m y; without a mask, of all that could be acquired."""
+    def adjoint(self, kspace: Spectra, mask: KspaceMask, /) -> ComplexImages:
+        """F^H m y."""
+
+    def invert(self, kspace: Spectra, /) -> ComplexImages:
+        """F^-1 y, of all that could be acquired."""
 
     def normal(self, images: AnyImages, mask: KspaceMask, /) -> ComplexImages:
         """F^H m F x."""
@@ -53,9 +56,13 @@ class GridTransform:
         """F x."""
         return spectrum(images, self.axes)
 
-    def adjoint(self, kspace: Spectra, mask: KspaceMask | None) -> ComplexImages:
-        """F^H m y; without a mask, of all that could be acquired."""
-        return from_spectrum(kspace if mask is None else kspace * mask, self.axes)
+    def adjoint(self, kspace: Spectra, mask: KspaceMask) -> ComplexImages:
+        """F^H m y."""
+        return from_spectrum(kspace * mask, self.axes)
+
+    def invert(self, kspace: Spectra) -> ComplexImages:
+        """F^-1 y, of all that could be acquired."""
+        return from_spectrum(kspace, self.axes)
 
     def normal(self, images: AnyImages, mask: KspaceMask) -> ComplexImages:
         """F^H m F x."""
@@ -81,9 +88,13 @@ class Encoding:
         """The fully sampled k-space of every coil."""
         return self.transform(self.to_coils(images))
 
-    def adjoint(self, kspace: Spectra, mask: KspaceMask | None = None) -> ComplexImages:
-        """E^H m y: the images of all coils, combined; without a mask, of all that could be acquired."""
+    def adjoint(self, kspace: Spectra, mask: KspaceMask) -> ComplexImages:
+        """E^H m y: the images of all coils, combined."""
         return self.from_coils(self.transform.adjoint(kspace, mask))
+
+    def invert(self, kspace: Spectra) -> ComplexImages:
+        """The images of all that could be acquired, combined."""
+        return self.from_coils(self.transform.invert(kspace))
 
     def normal(self, images: AnyImages, mask: KspaceMask) -> ComplexImages:
         """E^H m E, in which the mask counts as a weight of each location."""
@@ -150,9 +161,8 @@ def encode(
 ) -> tuple[Spectra, KspaceMask, Encoding]:
     """What iterative reconstructions work with: the data, the mask and the scanner, as small as they can be.
 
-    On a grid, that is hybrid space. Along a trajectory, data are weighted by the areas of their samples in k-space,
-    and the mask is divided by its mean: then E^H m E is about 1 where k-space is sampled evenly, for any number of
-    spokes.
+    On a grid, that is hybrid space. Along a trajectory, data are weighted, and the mask is divided by its mean: then
+    the largest eigenvalue of E^H m E is about 1 for evenly spread spokes, however many there are.
 
     Args:
         spectra: K-space in FFT order, (batch, coil or channel, *kspace).
@@ -174,12 +184,12 @@ def encode(
 
 
 def along(
-    trajectory: Trajectory, spectra: Spectra, mask: KspaceMask, indexes: int = 0
+    trajectory: Trajectory, spectra: Spectra, mask: KspaceMask, indexes: int = 0, compensated: bool = False
 ) -> tuple[TrajectoryTransform, KspaceMask]:
     """The transform along a trajectory for data, and the mask with one weight for each spoke."""
     stacked = spectra.ndim - 2 - indexes == 3
     whole = mask if mask.ndim == spectra.ndim else mask.expand(1, 1, *mask.shape)
-    return TrajectoryTransform(trajectory, stacked), whole.narrow(-1, 0, 1).to(spectra.real)
+    return TrajectoryTransform(trajectory, stacked, compensated), whole.narrow(-1, 0, 1).to(spectra.real)
 
 
 class _GradientStep(Function):

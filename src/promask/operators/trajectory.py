@@ -25,6 +25,9 @@ OVERSAMPLING = 2
 """Samples along a spoke or an interleaf, relative to the distance of neighbours on the Cartesian grid."""
 FINE = 20000
 """Points at which the length of a spiral is measured."""
+BALANCE = 0.3
+"""What weights of iterative reconstructions are multiplied with: then the usual regularisation of CG-SENSE, 0.003, is
+near the best for uniform spokes of knees, hearts and brains."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,11 @@ class Trajectory:
         return self.samples / length
 
     @property
+    def noun(self) -> str:
+        """What rotations are called: `spokes` or `interleaves`."""
+        return "spokes" if self.kind == RADIAL else "interleaves"
+
+    @property
     def period(self) -> float:
         """After how large a rotation the same samples come again: a spoke has no direction."""
         return math.pi if self.kind == RADIAL else 2 * math.pi
@@ -127,6 +135,16 @@ class Trajectory:
             edges = torch.cat([radius.new_zeros(1), (radius[1:] + radius[:-1]) / 2, radius[-1:]])
             areas = torch.pi * edges.square().diff()
         return areas * (math.prod(self.matrix) / self.candidates)
+
+    @cached_property
+    def weights(self) -> Float[Tensor, " samples"]:
+        """What samples count in iterative reconstructions, as sqrt(area), relative to one cycle from the centre.
+
+        Without weights, many iterations are needed; with the areas themselves, noise is amplified.
+        """
+        radius = torch.linalg.vector_norm(self.interleaf, dim=1)
+        nearest = (radius - 1 / max(self.matrix)).abs().argmin()
+        return BALANCE * (self.areas * self.areas[nearest]).sqrt()
 
     @property
     def _along_spiral(self) -> tuple[Tensor, Tensor]:

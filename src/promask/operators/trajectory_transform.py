@@ -20,7 +20,7 @@ TINY = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryTransform:
-    """sqrt(W) F: images to the weighted samples of all candidates; W are the areas of samples in k-space.
+    """sqrt(W) F: images to the weighted samples of all candidates.
 
     Images are (batch, coil, ..., y, x) and samples (batch, coil, ..., candidate, sample): between them may be
     frames, or, in a stack of trajectories, the axis z of volumes, which is kz in k-space, after the candidates:
@@ -29,10 +29,18 @@ class TrajectoryTransform:
     Args:
         trajectory: The candidates.
         stacked: Whether volumes are encoded along z as well.
+        compensated: Whether W are the areas of samples in k-space, as gridding needs them, and not the square roots
+            that iterative reconstructions do better with.
     """
 
     trajectory: Trajectory
     stacked: bool = False
+    compensated: bool = False
+
+    @property
+    def weights(self) -> Float[Tensor, " sample"]:
+        """W, the same for all candidates."""
+        return self.trajectory.areas if self.compensated else self.trajectory.weights
 
     def sample(self, images: Num[Tensor, "batch coil *space"]) -> Complex[Tensor, "batch coil *samples"]:
         """F: what the scanner would measure of images, without weights."""
@@ -48,13 +56,12 @@ class TrajectoryTransform:
     @cached_property
     def root(self) -> Float[Tensor, " sample"]:
         """sqrt(W)."""
-        return self.trajectory.areas.sqrt()
+        return self.weights.sqrt()
 
     def adjoint(
-        self, kspace: Complex[Tensor, "batch coil *samples"], mask: Float[Tensor, "batch_or_1 1 *weights"] | None
+        self, kspace: Complex[Tensor, "batch coil *samples"], mask: Float[Tensor, "batch_or_1 1 *weights"]
     ) -> Complex[Tensor, "batch coil *space"]:
-        """F^H sqrt(W) m of weighted samples: candidates of weight 0 cost nothing; without a mask, all of them."""
-        mask = kspace.real.new_ones(1, 1, *kspace.shape[2:-1], 1) if mask is None else mask
+        """F^H sqrt(W) m of weighted samples: candidates of weight 0 cost nothing."""
         samples, weights = self._planes(kspace), self._planes(mask)[:, 0, ..., 0]
         images = kspace.new_zeros(*samples.shape[:-2], *self.trajectory.matrix)
         for place, own in _alike(weights):
@@ -64,6 +71,12 @@ class TrajectoryTransform:
                 picked = samples[place].index_select(-2, chosen) * factor
                 images[place] = _nufft(self.trajectory, chosen).adjoint(picked.flatten(-2))
         return from_spectrum(images, (-3,)) if self.stacked else images
+
+    def invert(self, kspace: Complex[Tensor, "batch coil *samples"]) -> Complex[Tensor, "batch coil *space"]:
+        """The images of the weighted samples of all candidates: F^-1, nearly."""
+        complete = TrajectoryTransform(self.trajectory, self.stacked, compensated=True)
+        everything = kspace.real.new_ones(1, 1, *kspace.shape[2:-1], 1)
+        return complete.adjoint(kspace * (complete.root / self.root).to(kspace.real), everything)
 
     def normal(
         self, images: Num[Tensor, "batch coil *space"], mask: Num[Tensor, "batch_or_1 1 *weights"]
@@ -100,7 +113,7 @@ class TrajectoryTransform:
         found = (before.conj() * vector).real.sum((-2, -1), keepdim=True)
         if mask.requires_grad:
             samples = _nufft(self.trajectory)(before).unflatten(-1, self.trajectory.points.shape[:2])
-            strengths = (samples.abs().square() * self.trajectory.areas.to(found)).sum(-1, keepdim=True)
+            strengths = (samples.abs().square() * self.weights.to(found)).sum(-1, keepdim=True)
             found = (self._planes(mask) * strengths).sum((-2, -1), keepdim=True)
         return found.amax(tuple(range(1, found.ndim)), keepdim=True).clamp_min(TINY)
 
@@ -114,8 +127,8 @@ class TrajectoryTransform:
             for place, own in _alike(weights, each=True):
                 chosen = own.nonzero().flatten()
                 if len(chosen):
-                    areas = own[chosen, None] * self.trajectory.areas.to(own)
-                    kernels[place] = _nufft(self.trajectory, chosen).kernel(areas.flatten())
+                    heavy = own[chosen, None] * self.weights.to(own)
+                    kernels[place] = _nufft(self.trajectory, chosen).kernel(heavy.flatten())
             self._memory["kernels"] = key, kernels, mask
         kernels = self._memory["kernels"][1]
         return kernels

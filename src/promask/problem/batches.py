@@ -19,7 +19,7 @@ from promask.data.hybrid import HybridSet
 from promask.data.preprocess import Collated, collate, move, stack_arrays
 from promask.data.sensitivities import calibrate
 from promask.losses.base import Loss, needs_phase
-from promask.operators.fourier import combined_magnitude, space_axes, spectrum
+from promask.operators.fourier import combined_magnitude
 from promask.problem.parallel import ALONE, Group
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
@@ -140,7 +140,7 @@ class SpectraSet:
         """An empty array of the targets' type, on the device."""
         self.energies: dict[Pattern, Units] = {}
         numbers = len(data) * math.prod(data.shape)
-        needed = 3 * numbers  # a complex number and its target
+        needed = 2 * len(data) * self._numbers_of(data) + numbers  # complex numbers and their targets
         same_maps = not recon.uses_maps or first.maps is self.source[len(data) - 1].maps
         needed += 0 if same_maps and along is None else 2 * numbers // (len(data) if same_maps else 1)
         fits = needed * self.like.element_size() <= self.memory
@@ -246,7 +246,13 @@ class SpectraSet:
 
     @property
     def _piece_length(self) -> int:
-        return max(1, PIECE // math.prod(self.data.shape))
+        return max(1, PIECE // self._numbers_of(self.data))
+
+    @staticmethod
+    def _numbers_of(data: SampleSet) -> int:
+        """The complex numbers of the k-space of a sample."""
+        channels, *space = data.shape
+        return channels * math.prod(data.geometry.kspace_shape(space))
 
     def _stream(self, pieces: Iterator[torch.Tensor]) -> Generator[Batch, None, None]:
         """The samples of one piece after the other; from disk, the images are read in advance."""
@@ -272,18 +278,18 @@ class SpectraSet:
         return collate(samples, self.recon.uses_maps), labels, repeats if len(once) < len(indices) else None
 
     def _transformed(self, found: Collated, labels: torch.Tensor | None) -> Batch:
-        images, clean, maps, cut = move(found, self.device)
-        geometry = self.data.geometry
+        found, geometry = move(found, self.device), self.data.geometry
+        clean, maps, cut, spectra = found.clean, found.maps, found.cut, found.spectra(geometry)
         if geometry.indexes:  # series count alike, whatever their scale is
             each = 2 if geometry.indexed == CONTRAST else 1  # and so do contrasts
             magnitudes = combined_magnitude(clean, 1)
             scales = magnitudes.flatten(each).amax(each) if cut is None else cut.scales
             cut = None if cut is None else replace(cut, scales=torch.ones_like(scales))
-            scales = scales.reshape(len(images), 1, -1, *[1] * (images.ndim - 3))
-            images, clean = images / scales, clean / scales
+            scales = scales.reshape(len(clean), 1, -1, *[1] * (clean.ndim - 3))
+            spectra, clean = spectra / scales, clean / scales
         reference = geometry.crop(self.recon.reference(clean, maps))
         return Batch(
-            spectrum(images, space_axes(images.ndim - 2 - geometry.indexes)),
+            spectra,
             reference if self.phase else reference.abs(),
             geometry,
             None if labels is None else geometry.crop(labels.to(self.device)),

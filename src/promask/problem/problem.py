@@ -17,7 +17,9 @@ from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import Group
+from promask.problem.uniform import best_uniform
 from promask.recon.base import Reconstruction, reconstruct_batch
+from promask.sampling.angles import AngularDensity
 from promask.sampling.costs import affordable
 from promask.sampling.distribution import initial_probabilities
 from promask.sampling.limits import FRAME
@@ -83,12 +85,12 @@ class Problem:
     @cached_property
     def always(self) -> UnitMask:
         """The units that are always acquired."""
-        return self._in_fft_order(self.pattern.centre(self.centre))
+        return self.in_fft_order(self.pattern.centre(self.centre))
 
     @cached_property
     def never(self) -> UnitMask:
         """The units that are never acquired: padding, and what the limits of the pattern leave out."""
-        return self._in_fft_order(self.pattern.never())
+        return self.in_fft_order(self.pattern.never())
 
     @cached_property
     def costs(self) -> Integer[Tensor, "*units"]:
@@ -119,7 +121,7 @@ class Problem:
         if not self.pattern.limits.couple:
             return constrain(theta, budget, self.always, self.never)
         units = centred(theta, self.pattern.encoded).cpu()
-        return self._in_fft_order(self.pattern.project(units, budget, self.pattern.centre(self.centre)))
+        return self.in_fft_order(self.pattern.project(units, budget, self.pattern.centre(self.centre)))
 
     def nearest(self, units: UnitMask, kept: UnitMask, worth: Units) -> UnitMask:
         """Choose as many units that keep the limits, with as few changes as possible: see `Pattern.nearest`.
@@ -135,7 +137,7 @@ class Problem:
         if not self.pattern.limits.couple:
             return units
         wished, always, by = (centred(each, self.pattern.encoded).cpu() for each in (units, kept, worth))
-        return self._in_fft_order(self.pattern.nearest(wished, always, by, self.budget))
+        return self.in_fft_order(self.pattern.nearest(wished, always, by, self.budget))
 
     def initial(self, member: int) -> Units:
         """The probabilities that a member starts from."""
@@ -150,11 +152,29 @@ class Problem:
         """The mask of exactly the budget of the largest probabilities that keeps the limits, in FFT order."""
         values = centred(theta, self.pattern.encoded).cpu().double()
         kept = values.masked_fill(self.pattern.centre(self.centre), torch.inf)
-        return self._in_fft_order(self.pattern.largest(kept, self.budget))
+        return self.in_fft_order(self.pattern.largest(kept, self.budget))
 
     def mean_loss(self, units: UnitMask, most: int) -> float:
         """The mean loss of at most so many images, at equal distances, with the same units, in FFT order."""
         return mean_loss(self.centred(units), self.images, self.pattern, self.loss, most)
+
+    @torch.no_grad()
+    def losses(self, units: UnitMask, indices: Integer[Tensor, " images"]) -> Float[Tensor, " images"]:
+        """The loss of each of some images, over all processes, with the same units, centred."""
+        places = {index: place for place, index in enumerate(indices.tolist())}
+        found = torch.zeros(len(indices), dtype=torch.float64)
+        for piece in self.images.shared_pieces(indices):
+            assert piece.indices is not None
+            where = torch.tensor([places[index] for index in piece.indices.tolist()])
+            in_order = self.in_fft_order(units)
+            found[where] = image_losses(in_order, piece, self.images, self.pattern, self.loss)
+        self.group.sum(found)
+        return found
+
+    @cached_property
+    def uniform(self) -> AngularDensity:
+        """Of patterns along a trajectory: evenly spread spokes, with the offset of least loss."""
+        return best_uniform(self)
 
     def random(self, purpose: str, member: int, device: torch.device | str = "cpu") -> torch.Generator:
         """A stream of random numbers of its own for each purpose and member: start, batches or noise."""
@@ -165,7 +185,7 @@ class Problem:
         validation = None if self.validation is None else self.validation.alone()
         return replace(self, images=self.images.alone(), validation=validation)
 
-    def _in_fft_order(self, units: AnyArray) -> AnyArray:
+    def in_fft_order(self, units: AnyArray) -> AnyArray:
         return fft_order(units, self.pattern.encoded).to(self.images.device)
 
 

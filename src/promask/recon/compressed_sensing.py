@@ -65,7 +65,7 @@ class CompressedSensing(SpectralReconstruction):
         """The image; the step is 1 over the largest eigenvalue of E^H m E, which on a grid is at most 1."""
         _, proximal = TRANSFORMS[self.transform]
         kspace, mask, encoding = encode(spectra, mask, maps, trajectory)
-        full = encoding.adjoint(kspace)
+        full = encoding.invert(kspace)
         step = 1 / encoding.transform.largest_eigenvalue(mask)
         mask, largest = step * mask, step * largest_magnitude(full)
         images = extrapolated = torch.zeros_like(full)

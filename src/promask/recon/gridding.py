@@ -108,7 +108,7 @@ def grid(
     Returns:
         Images, (batch, channel, *space).
     """
-    transform, mask = along(trajectory, spectra, mask, indexes)
+    transform, mask = along(trajectory, spectra, mask, indexes, compensated=True)
     kspace = spectra * transform.root.to(spectra.real)
     axis = -3 if transform.stacked else -2
     found: Tensor = _Gridded.apply(kspace, mask, Encoding(maps, transform), axis)  # type: ignore[no-untyped-call]

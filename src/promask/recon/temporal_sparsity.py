@@ -82,7 +82,7 @@ class TemporalReconstruction(SpectralReconstruction):
         kspace, mask, encoding = encode(spectra, mask, maps, trajectory, indexes=1)
         mask = mask.to(kspace.real)
         if self.scale is None:
-            scale = largest_magnitude(encoding.adjoint(kspace))
+            scale = largest_magnitude(encoding.invert(kspace))
         else:
             scale = self.scale.to(kspace.real).reshape(-1, *[1] * (kspace.ndim - 1))
         step = 1 / encoding.transform.largest_eigenvalue(mask)

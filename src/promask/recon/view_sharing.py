@@ -119,7 +119,7 @@ def shared_images(
     """
     if trajectory is None:
         kspace, mask, axes = to_hybrid_space(spectra, mask, indexes=1)
-        return Encoding(maps, GridTransform(axes)).adjoint(share_views(kspace, mask.to(kspace.real), reach))
+        return Encoding(maps, GridTransform(axes)).invert(share_views(kspace, mask.to(kspace.real), reach))
     _, mask = along(trajectory, spectra, mask, indexes=1)
     shared = share_views(spectra, mask, reach)
     acquired = (mask.detach() > 0).any(2, keepdim=True).expand(mask.shape)

@@ -160,7 +160,7 @@ def measure_run(
 
     def measure(mask: Mask, samples: SampleSet) -> Evaluation:
         found = evaluate(mask, samples, "all", **by)
-        achieved = achieved_acceleration(mask, data.geometry.extent, pattern.limits.cost)
+        achieved = achieved_acceleration(mask, data.geometry, pattern.limits.cost)
         return replace(found, acceleration=achieved)
 
     evaluation = measure(run.mask, measured).of_part(part, read)

@@ -1,21 +1,74 @@
 """Which axes of k-space a pattern undersamples, by its name and by what is known of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from promask.errors import InputError
-from promask.sampling.limits import CONTRAST, axis_number
+from promask.operators.trajectory import RADIAL, SPIRAL, Trajectory
+from promask.sampling.limits import CONTRAST, FRAME, axis_number
 from promask.types import Geometry
 
 FREE_AXES = {"1d": 1, "2d": 2, "3d": 3, "kt": 1, "kt-2d": 2}
 """How many encoded axes of k-space are undersampled, by the name of the pattern."""
 PER_FRAME = {"kt": "1d", "kt-2d": "2d"}
 """Patterns of which every frame has its own, and the name of the pattern within a frame."""
+STACK = "stack-of-stars"
+TRAJECTORIES = {"radial": RADIAL, "spiral": SPIRAL, STACK: RADIAL, "kt-radial": RADIAL, "kt-spiral": SPIRAL}
+"""Patterns of spokes and spiral interleaves, and the kind of their trajectory: for slices, for volumes (a stack), and
+for series each frame of which has its own."""
+PATTERNS = (*FREE_AXES, *TRAJECTORIES)
+"""The names of all patterns."""
+
+
+def trajectory_on(
+    space: Sequence[int], geometry: Geometry, name: str | None
+) -> tuple[Geometry, tuple[int, ...]]:
+    """The geometry of images that are acquired along a trajectory, and the free axes of its pattern.
+
+    >>> geometry, free = trajectory_on((20, 16, 16), Geometry().series("frame", 20), "kt-radial")
+    >>> geometry.kspace_shape((20, 16, 16)), free
+    ((20, 96, 32), (0, 1))
+
+    Args:
+        space: The size of the images, (*space).
+        geometry: What is known of their axes; if they are acquired along a trajectory, with it.
+        name: The pattern, one of `TRAJECTORIES`; None: the one that fits the trajectory and the images.
+
+    Returns:
+        The same geometry with a trajectory; and the axes of k-space whose places are chosen: frames, rotations, kz.
+
+    Raises:
+        InputError: If the images have too many axes, or too few.
+    """
+    known = geometry.trajectory
+    if name is None and known is not None:
+        per_frame = "kt-" if geometry.indexed else ""
+        name = STACK if len(space) == 3 and not geometry.indexed else per_frame + known.kind
+    if name not in TRAJECTORIES or (known is not None and known.kind != TRAJECTORIES[name]):
+        kind = "radial or spiral" if known is None else known.kind
+        raise InputError(f"The data are acquired along a trajectory: choose the pattern {kind}, and not {name}.")
+    own, stacked, first = name.startswith("kt-"), name == STACK, geometry.indexes
+    if own and geometry.indexed != FRAME:
+        raise InputError(
+            f"The pattern {name} is for frames, but the data have none: name their axis with `axes`, such as "
+            f"'slice frame y x', or choose the pattern {name.removeprefix('kt-')}."
+        )
+    if len(space) - first != 2 + stacked or (stacked and first):
+        found = "volumes" if len(space) - first == 3 else "slices"
+        wanted = "volumes without frames: set `volumes`" if stacked else "slices: of volumes, choose stack-of-stars"
+        raise InputError(f"The pattern {name} is for {wanted}. The data have {found} of {list(space[first:])}.")
+    if geometry.indexed == CONTRAST:
+        raise InputError(f"The pattern {name} cannot be learned for each contrast: leave out `per`.")
+    matrix = (int(space[-2]), int(space[-1]))
+    trajectory = known or Trajectory.of(TRAJECTORIES[name], matrix)
+    along = replace(geometry, extent=(), readout=None, trajectory=trajectory)
+    return along, (0, 1) if own or stacked else (first,)
 
 
 def named_axes(name: str, shape: Sequence[int], axis: Sequence[int] | None) -> tuple[int, ...]:
     """The free axes of a pattern by its name: see `Pattern.named`."""
     if name not in FREE_AXES:
-        raise InputError(f"Unknown pattern {name!r}: choose one of {', '.join(FREE_AXES)}.")
+        raise InputError(f"Unknown pattern {name!r}: choose one of {', '.join(PATTERNS)}.")
     count, dimensions = FREE_AXES[name], len(shape)
     if count > dimensions:
         raise InputError(

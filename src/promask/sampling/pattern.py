@@ -15,12 +15,24 @@ from torch import Tensor
 
 from promask.errors import InputError
 from promask.operators.fourier import real_product
+from promask.operators.trajectory import Trajectory
 from promask.sampling import feasible
 from promask.sampling.costs import whole_costs
-from promask.sampling.free_axes import axes_on, check_free, named_axes, of_each_frame
+from promask.sampling.free_axes import (
+    STACK,
+    TRAJECTORIES,
+    axes_on,
+    check_free,
+    named_axes,
+    of_each_frame,
+    trajectory_on,
+)
 from promask.sampling.limits import CONTRAST, NO_LIMITS, Limits
 from promask.sampling.projection import constrain
 from promask.types import Geometry, Spectra, UnitDraws, UnitMask, Units
+
+ROTATION, SAMPLE = "angle", "sample"
+"""The names of the axes of k-space along a trajectory."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,8 @@ class Pattern:
             free, each frame has units of its own; otherwise all frames share theirs.
         period: After so many frames the pattern begins anew; 0: it does not repeat.
         contrasts: The names of contrasts, such as ("T1", "FLAIR"); empty if they are not known, or not indexed.
+        trajectory: Of spokes and spirals: then k-space has an axis of rotations, which are chosen, and the last one
+            counts the samples of each; None on the Cartesian grid.
     """
 
     shape: tuple[int, ...]
@@ -56,6 +70,7 @@ class Pattern:
     indexed: str = ""
     period: int = 0
     contrasts: tuple[str, ...] = ()
+    trajectory: Trajectory | None = None
 
     def __post_init__(self) -> None:
         check_free(self.free, self.shape)
@@ -73,7 +88,24 @@ class Pattern:
             many = f"{self.shape[0]} {self.indexed}s" if self.varies else "a pattern that all frames share"
             raise InputError(f"`period` must divide the number of frames, but is {self.period} for {many}.")
         object.__setattr__(self, "extent", extent)
+        if self.trajectory is not None:
+            self._check_trajectory(self.trajectory)
         self.limits.check(self.unit_shape, self._unit_extent, self.varies)
+
+    def _check_trajectory(self, trajectory: Trajectory) -> None:
+        place = int(bool(self.indexed))
+        stated = (self.shape[place], self.shape[-1]) if len(self.shape) > place + 1 else self.shape
+        if stated != (trajectory.candidates, trajectory.samples) or place not in self.free:
+            raise InputError(
+                f"K-space of shape {list(self.shape)} does not fit {trajectory.candidates} {trajectory.noun} of "
+                f"{trajectory.samples} samples."
+            )
+        limits = self.limits
+        if limits.leave_out or limits.largest_gap or limits.acs_shape != NO_LIMITS.acs_shape or limits.cost:
+            raise InputError(
+                f"`shutter`, `acs_shape`, `partial_fourier`, `largest_gap` and `cost` are for Cartesian patterns, and "
+                f"not for {trajectory.noun}: leave them out."
+            )
 
     @staticmethod
     def named(
@@ -117,7 +149,8 @@ class Pattern:
             geometry: What is known of its axes.
             name: `1d`, `2d` or `3d`, of series the same in every frame; `kt` or `kt-2d` for the lines or samples
                 of each frame; None: all phase encodings if the readout is known, otherwise two directions; of
-                series the same of each frame, or the lines of each frame.
+                series the same of each frame, or the lines of each frame. `radial`, `spiral`, `kt-radial`,
+                `kt-spiral` or `stack-of-stars` for what is not Cartesian.
             axis: The undersampled axes, as numbers or as directions such as `ky`; None: the last phase encodings.
             allow_readout: Whether the readout may be undersampled, which no scanner can do.
 
@@ -127,6 +160,11 @@ class Pattern:
         Raises:
             InputError: If there is no such axis, or the readout would be undersampled.
         """
+        if name in TRAJECTORIES or geometry.trajectory is not None:
+            if axis is not None:
+                raise InputError("`axis` is for Cartesian patterns, and not for spokes and spirals: leave it out.")
+            found, free = trajectory_on(shape, geometry, name)
+            return Pattern.along(found.kspace_shape(shape), found, free)
         return Pattern(
             tuple(shape),
             axes_on(shape, geometry, name, axis, allow_readout),
@@ -137,6 +175,27 @@ class Pattern:
             contrasts=geometry.contrasts if geometry.indexed == CONTRAST else (),
         )
 
+    @staticmethod
+    def along(shape: Sequence[int], geometry: Geometry, free: Sequence[int]) -> "Pattern":
+        """The pattern of images that are acquired along the trajectory of their geometry.
+
+        Args:
+            shape: The size of k-space, such as (candidates, samples).
+            geometry: With a trajectory.
+            free: The axes of k-space whose places are chosen.
+
+        Returns:
+            The pattern.
+        """
+        first = geometry.indexes
+        stack = (geometry.axes[0] if geometry.axes else "kz",) if len(shape) - first == 3 else ()
+        directions = (*(geometry.indexed,) * first, ROTATION, *stack, SAMPLE)
+        return Pattern(
+            *(tuple(shape), tuple(free), (), directions, len(shape) - 1),
+            indexed=geometry.indexed,
+            trajectory=geometry.trajectory,
+        )
+
     @property
     def name(self) -> str:
         """`1d`, `2d` or `3d`, by the number of undersampled directions; of each frame, `kt` or `kt-2d`.
@@ -144,8 +203,18 @@ class Pattern:
         >>> Pattern((4, 6), free=(1,)).name, Pattern((20, 4, 6), free=(0, 1), indexed="frame").name
         ('1d', 'kt')
         """
+        if self.trajectory is not None:
+            return STACK if self.encoded else f"{'kt-' if self.varies else ''}{self.trajectory.kind}"
         within = f"{self.encoded}d"
         return of_each_frame(within) if self.varies else within
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """The size of the images, (*space): that of k-space, unless it is along a trajectory."""
+        if self.trajectory is None:
+            return self.shape
+        first = int(bool(self.indexed))
+        return (*self.shape[:first], *self.shape[first + 1 : -1], *self.trajectory.matrix)
 
     @property
     def varies(self) -> bool:
@@ -154,8 +223,13 @@ class Pattern:
 
     @property
     def encoded(self) -> int:
-        """How many undersampled axes are directions of k-space: the last axes of the grid of units."""
-        return len(self.free) - self.varies
+        """How many undersampled axes are directions of k-space, and no rotations: the last axes of the units."""
+        return len(self.free) - self._counted
+
+    @property
+    def _counted(self) -> int:
+        """How many undersampled axes, the first ones, are no directions of k-space: frames, and rotations."""
+        return self.varies + (self.trajectory is not None)
 
     @property
     def slicing_axis(self) -> int | None:
@@ -169,7 +243,7 @@ class Pattern:
         (0, None)
         """
         whole = [axis for axis in range(bool(self.indexed), len(self.shape)) if axis not in self.free]
-        if len(self.shape) < 3 or not whole:
+        if len(self.shape) < 3 or not whole or self.trajectory is not None:
             return None
         return self.readout if self.readout in whole else whole[0]
 
@@ -249,6 +323,13 @@ class Pattern:
         return math.prod(lengths)
 
     @property
+    def full(self) -> int:
+        """What a complete scan has, which accelerations are relative to: all units, or of spokes as many as Nyquist
+        asks for."""
+        trajectory = self.trajectory
+        return self.units if trajectory is None else self.units // trajectory.candidates * trajectory.full
+
+    @property
     def costs(self) -> Integer[Tensor, "*units"]:
         """What each unit costs, in whole numbers: 1, unless contrasts have costs of their own."""
         if not self.limits.cost:
@@ -313,7 +394,7 @@ class Pattern:
         return outside
 
     def budget(self, acceleration: float) -> int:
-        """Compute the number of units that are acquired, S = floor(units / acceleration).
+        """Compute the number of units that are acquired, S = floor(units of a complete scan / acceleration).
 
         Args:
             acceleration: The acceleration factor, from 1 to the number of units.
@@ -321,13 +402,13 @@ class Pattern:
         Returns:
             S, at least 1; with equal numbers for each kz, rounded down to a multiple of how many there are.
         """
-        if not 1 <= acceleration <= self.units:
+        if not 1 <= acceleration <= self.full:
+            noun = "samples or lines" if self.trajectory is None else f"{self.trajectory.noun} of a complete scan"
             raise InputError(
-                f"`acceleration` must be from 1 to {self.units}, the number of samples or lines, but is "
-                f"{acceleration:g}."
+                f"`acceleration` must be from 1 to {self.full}, the number of {noun}, but is {acceleration:g}."
             )
         # 33 / 1.1 is 29.999999999999996 in floating point, and 30 to everyone else.
-        budget = math.floor(self.units / acceleration + 1e-9)
+        budget = math.floor(self.full / acceleration + 1e-9)
         return feasible.equal_budget(self, budget, acceleration)
 
     def expand(self, units: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
@@ -421,6 +502,10 @@ class Pattern:
         """
         if width < 0:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
+        if width and self.trajectory is not None:
+            raise InputError(
+                f"`centre` is for Cartesian patterns: all {self.trajectory.noun} have the centre of k-space in them."
+            )
         block = self.centre(width)
         feasible.check_block(self, block, self._centre(width) & ~self.padding(), width, budget)
         return block
@@ -543,9 +628,11 @@ class Pattern:
     @property
     def _encoded_axes(self) -> list[tuple[int, int]]:
         """Positions among the undersampled axes, and lengths, of the directions of k-space."""
-        return list(enumerate(self.unit_shape))[self.varies :]
+        return list(enumerate(self.unit_shape))[self._counted :]
 
     def _centre(self, width: int) -> UnitMask:
+        if self.trajectory is not None:
+            return torch.zeros(self.unit_shape, dtype=torch.bool)
         return self.limits.centre(self.unit_shape[self.varies :], width).expand(self.unit_shape)
 
     def _along(self, position: int, values: Tensor) -> Tensor:
