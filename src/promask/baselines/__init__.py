@@ -14,6 +14,7 @@ from promask.baselines.kt import equal_energy, kt_golden, kt_lattice, static_ene
 from promask.baselines.lattices import caipi, regular
 from promask.baselines.loupe import loupe
 from promask.baselines.problem import BaselineProblem
+from promask.baselines.rotations import golden, raga, tiny_golden, uniform, uniform_best
 from promask.baselines.searched import greedy, igs, igs_paper
 from promask.baselines.tuned import partial_fourier, poisson_tuned, variable_density
 from promask.data.device import find_device
@@ -23,7 +24,7 @@ from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZeroFilled
-from promask.sampling.free_axes import FREE_AXES, PER_FRAME
+from promask.sampling.free_axes import FREE_AXES, PER_FRAME, TRAJECTORIES
 from promask.sampling.limits import CONTRAST
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet, UnitMask
@@ -80,6 +81,7 @@ class Baseline:
         learns: Whether it minimises a loss, which takes a while.
         tuned: Whether the best of a few masks is taken, by the loss of a few images, which takes seconds.
         for_coils: Whether it is meant for coils and iterative reconstructions, and poor without them.
+        rotations: Whether it is for spokes and spiral interleaves, and nothing else; `random` is for all patterns.
         exact: Whether it keeps the number of samples; variants of the paper need not.
         images_only: Whether what it minimises must be a loss of images.
         needs: What it needs that does not come with promask.
@@ -94,6 +96,7 @@ class Baseline:
     learns: bool = False
     tuned: bool = False
     for_coils: bool = False
+    rotations: bool = False
     exact: bool = True
     images_only: bool = False
     needs: Need | None = None
@@ -106,7 +109,10 @@ class Baseline:
     @property
     def patterns(self) -> tuple[str, ...]:
         """The names of the patterns that it can have."""
-        return tuple(name for name, free in FREE_AXES.items() if self._fits(free, name in PER_FRAME))
+        if self.rotations:
+            return tuple(TRAJECTORIES)
+        fitting = tuple(name for name, free in FREE_AXES.items() if self._fits(free, name in PER_FRAME))
+        return (*fitting, *TRAJECTORIES) if self.make is random else fitting
 
     def fits(self, pattern: Pattern) -> bool:
         """Whether it can have a pattern.
@@ -119,6 +125,8 @@ class Baseline:
         """
         if pattern.indexed == CONTRAST and self.over_time:
             return False
+        if self.rotations or pattern.trajectory is not None:
+            return pattern.name in self.patterns
         return self._fits(pattern.encoded, pattern.varies) and not (pattern.limits.cost and self.learns)
 
     def _fits(self, free: int, varies: bool) -> bool:
@@ -150,6 +158,11 @@ BASELINES: Mapping[str, Baseline] = {
     "static-variable-density": Baseline(
         static_variable_density, usual="kt", free=(1, 2), frames=OWN, draws=True, tuned=True
     ),
+    "uniform": Baseline(uniform, usual="radial", draws=True, rotations=True),
+    "uniform-best": Baseline(uniform_best, usual="radial", tuned=True, rotations=True),
+    "golden": Baseline(golden, usual="radial", draws=True, rotations=True),
+    "tiny-golden": Baseline(tiny_golden, usual="radial", draws=True, rotations=True),
+    "raga": Baseline(raga, usual="radial", draws=True, rotations=True),
     "static-energy": Baseline(static_energy, usual="kt", free=(1, 2), frames=OWN),
     "equal-energy": Baseline(equal_energy, usual="kt", free=(1, 2), frames=OWN),
 }
@@ -160,6 +173,11 @@ UNIT_NAMES = {
     "3d": "locations on three axes",
     "kt": "lines of each frame",
     "kt-2d": "locations of each frame",
+    "radial": "spokes",
+    "spiral": "spiral interleaves",
+    "stack-of-stars": "spokes at each kz",
+    "kt-radial": "spokes of each frame",
+    "kt-spiral": "spiral interleaves of each frame",
 }
 """What a mask is made of, by the name of the pattern."""
 
@@ -211,7 +229,8 @@ def matching_pattern(name: str, pattern: Pattern) -> Pattern | None:
     baseline = find_baseline(name)
     if baseline.fits(pattern):
         return pattern
-    if len(pattern.free) == 2 and not pattern.varies and "1d" in baseline.patterns:
+    cartesian = pattern.trajectory is None
+    if cartesian and len(pattern.free) == 2 and not pattern.varies and "1d" in baseline.patterns:
         return replace(pattern, free=pattern.free[-1:], limits=pattern.limits.keep([1]))
     return None
 

@@ -12,7 +12,7 @@ from promask.cli.options import complete_from, complete_methods, option, with_re
 from promask.cli.progress import ProgressDisplay
 from promask.cli.show import show_comparison
 from promask.cli.terminal import messages, output
-from promask.errors import count
+from promask.errors import InputError, count
 
 OnCell = Callable[[int, int, str], None]
 """Called with how many masks of a comparison are finished, how many there are, and the name of the last one."""
@@ -20,7 +20,8 @@ OnCell = Callable[[int, int, str], None]
 BASELINES_HELP = (
     f"Regular: {', '.join(options.REGULAR)}; random: {', '.join(options.RANDOM)}; "
     f"from the data: {', '.join(options.FROM_DATA)}; "
-    f"as published: {', '.join(options.AS_PUBLISHED)}; of frames: {', '.join(options.OF_FRAMES)}."
+    f"as published: {', '.join(options.AS_PUBLISHED)}; of frames: {', '.join(options.OF_FRAMES)}; "
+    f"of spokes: {', '.join(options.OF_SPOKES)}."
 )
 
 
@@ -30,13 +31,18 @@ def baseline(
         str, typer.Argument(metavar="NAME", help=BASELINES_HELP, autocompletion=complete_from(options.BASELINES))
     ],
     data: options.Data,
-    acceleration: Annotated[float, option("NUMBER", f"{options.ACCELERATION_HELP}.", name="--accel")],
     out: Annotated[Path, option("FILE", "The file to write.")],
+    acceleration: Annotated[
+        float | None, option("NUMBER", f"{options.ACCELERATION_HELP}.", False, name="--accel")
+    ] = None,
+    spokes: Annotated[
+        int | None, option("N", options.SPOKES_HELP, False, name="--spokes --interleaves")
+    ] = None,
     to: options.Format = None,
     pattern: Annotated[
         str | None,
         option(
-            "1d|2d|3d|kt|kt-2d",
+            "1d|2d|3d|kt|radial|...",
             "Number of undersampled directions, the same in all frames; kt: in each frame.",
             "2d; for lines: 1d; of frames: kt",
             options.PATTERNS,
@@ -84,16 +90,20 @@ def baseline(
     from promask.data.sources import load, read_part
     from promask.export import check_mask_file, write_mask
     from promask.export.mask_file import ExportedMask
+    from promask.learning.setup import acceleration_of
     from promask.recon import make_reconstruction
     from promask.recon.base import is_temporal
-    from promask.sampling.free_axes import usual_on
+    from promask.sampling.free_axes import STACK, TRAJECTORIES, usual_on
     from promask.sampling.limits import LimitSettings
     from promask.sampling.pattern import Pattern
 
     check_mask_file(out, to)
-    there, by = find_device(device), make_reconstruction(recon or "zero-filled", iterations, regularisation)
+    there, by = find_device(device), make_reconstruction(recon or ("gridding" if pattern in TRAJECTORIES else "zero-filled"), iterations, regularisation)
     baseline = find_baseline(name)
-    data_set = load(data, Reading(**reading | ({"volumes": True} if pattern == "3d" else {})))
+    pattern = baseline.usual if pattern is None and baseline.rotations else pattern
+    settings = {"volumes": True} if pattern in ("3d", STACK) else {}
+    settings |= {"trajectory": TRAJECTORIES[pattern]} if pattern in TRAJECTORIES else {}
+    data_set = load(data, Reading(**reading | settings))
     space, geometry = data_set.shape[1:], data_set.geometry
     readout = geometry.readout is not None and not allow_readout
     chosen = pattern or usual_on(baseline.usual, baseline.patterns, len(space), readout, bool(geometry.indexed))
@@ -107,6 +117,12 @@ def baseline(
         cost=cost or {},
     )
     units = limits.on(Pattern.on(space, geometry, chosen, axis, allow_readout))
+    if spokes is not None and units.trajectory is None:
+        raise InputError("`spokes` is for spokes and spirals: choose the pattern radial or spiral.")
+    if (acceleration is None) == (spokes is None):
+        raise InputError("How many are acquired is not said, or twice: give `acceleration`, or `spokes`.")
+    if spokes is not None:
+        acceleration = acceleration_of(spokes, units)
     units.block(centre or 0, units.budget(acceleration))  # must be possible
     learning, _ = choose_part(data_set, None, "train")
     if is_temporal(by):
@@ -121,8 +137,13 @@ def baseline(
 @with_reading
 def compare(
     data: options.Data,
-    accelerations: Annotated[list[float], option("NUMBERS", "Acceleration factors: 4 8 16.", name="--accel")],
     out: Annotated[Path, option("DIR", "The folder for tables, masks and figures.")],
+    accelerations: Annotated[
+        list[float] | None, option("NUMBERS", "Acceleration factors: 4 8 16.", False, name="--accel")
+    ] = None,
+    spokes: Annotated[
+        list[int] | None, option("NUMBERS", "Numbers of spokes, instead: 8 16 32.", False, name="--spokes --interleaves")
+    ] = None,
     methods: Annotated[
         list[str] | None,
         option(
@@ -162,7 +183,7 @@ def compare(
     pattern: Annotated[
         str | None,
         option(
-            "1d|2d|3d|kt|kt-2d",
+            "1d|2d|3d|kt|radial|...",
             "Pattern of all methods that can have it, and name no other.",
             "the method's own; of frames: kt",
             options.PATTERNS,

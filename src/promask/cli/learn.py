@@ -33,10 +33,14 @@ def learn(
         str | None,
         option(
             "PATTERN",
-            "Number of undersampled directions: 1d (lines), 2d, 3d; kt or kt-2d: 1d or 2d, another in each frame.",
+            "Number of undersampled directions: 1d (lines), 2d, 3d; kt or kt-2d: 1d or 2d, another in each frame. Or "
+            "radial, spiral, stack-of-stars; kt-radial or kt-spiral: others in each frame.",
             "phase encodings, or 2d; kt for frames",
             PATTERNS,
         ),
+    ] = None,
+    spokes: Annotated[
+        int | None, option("N", options.SPOKES_HELP, name="--spokes --interleaves")
     ] = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
@@ -115,6 +119,8 @@ def learn(
       promask learn scans.npz --accel 8 --loss ssim --members 5 --out runs/ssim
       promask learn fastmri:ROOT --accel 4 --pattern 1d --out runs/knee
       promask learn brain --coils 8 --recon cg-sense --accel 4 --out runs/sense
+      promask learn knee --coils 8 --pattern radial --spokes 32 \\
+        --recon cg-sense --out runs/spokes
       promask learn cine.npz --axes "slice frame y x" --coils 8 \\
         --recon kt-sense --accel 8 --out runs/cine
       promask learn brains.npz --per contrast --cost FLAIR=2.5 \\

@@ -19,11 +19,13 @@ from promask.errors import InputError
 
 BUILT_IN = ("brain", "head", "cardiac", "cardiac+phase", "knee", "knee+phase", "cine", "cine+phase")
 COLLECTIONS = ("acdc", "brats", "fastmri", "fastmri+")
-PATTERNS = ("1d", "2d", "3d", "kt", "kt-2d")
+ROTATIONS = ("radial", "spiral", "stack-of-stars", "kt-radial", "kt-spiral")
+PATTERNS = ("1d", "2d", "3d", "kt", "kt-2d", *ROTATIONS)
+TRAJECTORIES = ("radial", "spiral")
 TASKS = ("reconstruction", "segmentation")
 LOSSES = ("mse", "l1", "ssim", "psnr", "motion", "complex-mse", "complex-l1", "segmentation")
 TEMPORAL = ("temporal-average", "view-sharing", "kt-sense", "kt-cs", "kt-tv", "l+s")
-RECONSTRUCTIONS = ("zero-filled", "rss", "sense", "cg-sense", "cs", "cs-tv", "partial-fourier", *TEMPORAL)
+RECONSTRUCTIONS = ("zero-filled", "rss", "sense", "gridding", "cg-sense", "cs", "cs-tv", "partial-fourier", *TEMPORAL)
 PRESETS = ("default", "paper")
 TRAINING_PRESETS = ("default", "small")
 STARTS = ("energy", "uniform")
@@ -42,7 +44,8 @@ RANDOM = ("random", "gaussian", "variable-density", "poisson", "poisson-tuned", 
 FROM_DATA = ("energy", "igs", "greedy", "loupe")
 AS_PUBLISHED = ("equispaced-paper", "gaussian-paper", "igs-paper")
 OF_FRAMES = ("kt-lattice", "kt-golden", "static-variable-density", "static-energy", "equal-energy")
-BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED, *OF_FRAMES)
+OF_SPOKES = ("uniform", "uniform-best", "golden", "tiny-golden", "raga")
+BASELINES = (*REGULAR, *RANDOM, *FROM_DATA, *AS_PUBLISHED, *OF_FRAMES, *OF_SPOKES)
 
 Completer = Callable[[str], list[str]]
 """From the beginning of a word to the values that it may become; with none, the shell completes files."""
@@ -243,6 +246,7 @@ Iterations = Annotated[int | None, option("N", "Iterations of the reconstruction
 Regularisation = Annotated[float | None, option("R", "Regularisation of the reconstruction.", "its own")]
 DEVICE = option("NAME", "Device of PyTorch: cpu, cuda, ...", "cpu", DEVICES)
 Device = Annotated[str, DEVICE]
+SPOKES_HELP = "Number of spokes or interleaves (of each frame), instead of --accel."
 Overwrite = Annotated[bool, flag("--overwrite", "Replace a finished run in this folder.")]
 Json = Annotated[bool, flag("--json", "Print one JSON object instead of text.")]
 Format = Annotated[str | None, option("FORMAT", FORMAT_HELP, "by the ending of FILE", FORMATS, "--to")]
@@ -264,6 +268,8 @@ VOLUMES_HELP = "The samples are volumes with three axes; implied by --pattern 3d
 PLANE_HELP = "Slices of a NIfTI volume: axial, coronal or sagittal."
 SELECT_HELP = "Read files of these parts in their names, T1w ses-01, or that fit a glob, '*_T1w.nii.gz'."
 PHASE_HELP = "Simulate a smooth phase of each image, with this standard deviation."
+TRAJECTORY_HELP = "Simulate a scan along spokes or spirals; implied by --pattern radial, spiral, ..."
+CANDIDATES_HELP = "Spokes or interleaves to choose from, at equal steps of the angle."
 NOISE_HELP = "Noise added to k-space, as a share of its largest magnitude."
 READING: Mapping[str, Any] = {
     "volumes": _reading(bool, "", VOLUMES_HELP, name="--volumes"),
@@ -284,6 +290,8 @@ READING: Mapping[str, Any] = {
     "coils": _reading(int | None, "N", "Simulate N receive coils around images of one channel."),
     "phase": _reading(float | None, "RADIANS", PHASE_HELP, "0"),
     "noise": _reading(float | None, "SHARE", NOISE_HELP, "0"),
+    "trajectory": _reading(str | None, "radial|spiral", TRAJECTORY_HELP, "Cartesian", TRAJECTORIES),
+    "candidates": _reading(int | None, "N", CANDIDATES_HELP, "the next multiple of 96 above a complete scan"),
     "maps": _reading(str | None, "FILE", "Coil sensitivities: .npy, .npz or .mat with `maps`, .cfl.", "in DATA"),
 }
 """The settings of `Reading` as options."""
@@ -348,6 +356,8 @@ MULTIPLE: Mapping[tuple[str, str], str] = {
     ("report", "--data"): r"[^-].*",
     ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
+    ("compare", "--spokes"): r"\d+",
+    ("compare", "--interleaves"): r"\d+",
     ("compare", "--methods"): r"[^-].*",
     ("report", "--beside"): r"(?!-).*=.*",
     ("segment", "--classes"): r"[^-].*",

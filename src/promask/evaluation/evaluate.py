@@ -25,6 +25,7 @@ from promask.learning.records import DataRecord
 from promask.learning.run import Run
 from promask.recon import make_reconstruction, with_settings
 from promask.recon.base import Reconstruction
+from promask.recon.gridding import Gridding
 from promask.recon.zero_filled import ZeroFilled
 from promask.types import Geometry, Mask, SampleSet
 
@@ -63,7 +64,7 @@ def evaluate(
         network: A segmentation network, or its file: the Dice and the IoU of what it finds are measured, too.
             None: that of the run, if it was learned for one.
         recon: How images are reconstructed: a name, as for `learn`, or an object of `promask.recon`. None: that
-            of the run, or zero-filled.
+            of the run, or zero-filled; along a trajectory, gridding.
         iterations: Of an iterative reconstruction; None: its own.
         regularisation: Of an iterative reconstruction; None: its own.
         device: Where PyTorch computes, such as `cpu` or `cuda`; not that of the run.
@@ -92,9 +93,10 @@ def evaluate(
             given = {name: value for name, value in given.items() if value is not None}
             recon = with_settings(mask.reconstruction(), given)
             iterations = regularisation = None
-    recon = make_reconstruction(ZeroFilled.name if recon is None else recon, iterations, regularisation)
-    task = None if network is None else measurable(network, device)
     whole = load_for_mask(data, values, settings | dict(reading))
+    usual = ZeroFilled.name if whole.geometry.trajectory is None else Gridding.name
+    recon = make_reconstruction(usual if recon is None else recon, iterations, regularisation)
+    task = None if network is None else measurable(network, device)
     values = check_mask(values, whole)
     indexed = whole.geometry.indexed
     _, chosen, part, read = read_part(whole, part=part, default="test", recon=recon, on_file=on_file)

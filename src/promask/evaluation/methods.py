@@ -28,7 +28,7 @@ from promask.losses.segmentation import SEGMENTATION
 from promask.recon import RECONSTRUCTIONS, names_temporal
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.free_axes import FREE_AXES, PER_FRAME, usual_on
+from promask.sampling.free_axes import FREE_AXES, PATTERNS, PER_FRAME, STACK, TRAJECTORIES, usual_on
 from promask.sampling.limits import CONTRAST, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
@@ -51,7 +51,9 @@ class ComparisonTask:
     default_methods: tuple[str, ...]
 
 
-_WITHOUT_FRAMES = {name: baseline for name, baseline in BASELINES.items() if baseline.frames != OWN}
+_WITHOUT_FRAMES = {
+    name: baseline for name, baseline in BASELINES.items() if baseline.frames != OWN and not baseline.rotations
+}
 _NOT_LEARNED = tuple(name for name, baseline in _WITHOUT_FRAMES.items() if not baseline.learns)
 _WITHOUT_COILS = tuple(name for name, baseline in _WITHOUT_FRAMES.items() if not baseline.for_coils)
 TASKS: Mapping[str, ComparisonTask] = {
@@ -109,6 +111,8 @@ DEFAULT_OF_FRAMES = (
     "promask",
 )
 """The methods for series whose frames have patterns of their own."""
+DEFAULT_OF_ROTATIONS = ("random", "golden", "tiny-golden", "raga", "uniform", "uniform-best", "promask")
+"""The methods for spokes and spiral interleaves."""
 EQUAL = "equal"
 """The variant of a method in which all contrasts (or frames) have the same number of lines or samples."""
 DEFAULT_OF_CONTRASTS = (
@@ -168,13 +172,13 @@ class Method:
         if task == RECONSTRUCTION and (per or names_temporal(recon)):
             usual = CONTRAST_LOSS if per else MOTION
         method = Method(name, default_pattern(name), usual if loss is None else loss, task, usual_loss=usual)
-        for kinds in (FREE_AXES, kind.losses, RECONSTRUCTIONS):
+        for kinds in (PATTERNS, kind.losses, RECONSTRUCTIONS):
             if sum(variant in kinds for variant in variants) > 1:
                 raise InputError(f"{text} asks for two things at once: choose one of {', '.join(variants)}.")
         for variant in variants:
             if variant == EQUAL:
                 method = replace(method, equal=True)
-            elif variant in FREE_AXES:
+            elif variant in PATTERNS:
                 method = replace(method, pattern=variant, pattern_named=True)
             elif variant in kind.losses and method.learns:
                 method = replace(method, loss=variant)
@@ -221,7 +225,7 @@ class Method:
     @property
     def for_volumes(self) -> bool:
         """Whether the samples must be volumes."""
-        return self.free == 3
+        return self.pattern in ("3d", STACK)
 
     @property
     def learns_for_task(self) -> bool:
@@ -230,8 +234,8 @@ class Method:
 
     @property
     def free(self) -> int:
-        """How many encoded axes of k-space are free."""
-        return FREE_AXES[self.pattern]
+        """How many directions are undersampled; angles count as one."""
+        return FREE_AXES.get(self.pattern, 2 if self.pattern == STACK else 1)
 
     @property
     def learns(self) -> bool:
@@ -251,7 +255,7 @@ class Method:
     @property
     def patterns(self) -> tuple[str, ...]:
         """The names of the patterns that it can have."""
-        return tuple(FREE_AXES) if self.name == PROMASK else BASELINES[self.name].patterns
+        return PATTERNS if self.name == PROMASK else BASELINES[self.name].patterns
 
     def accelerations(self, asked: Sequence[float], conditions: "Conditions") -> Sequence[float]:
         """Those at which it has a row: all that were asked for, each of which must be possible."""
@@ -286,7 +290,7 @@ class Method:
             task=problem.task,
             recon=problem.recon,
             pattern=self.pattern,
-            axis=problem.pattern.free[problem.pattern.varies :],
+            axis=None if problem.pattern.trajectory else problem.pattern.free[problem.pattern.varies :],
             allow_readout=True,  # what may be undersampled was decided with the pattern
             centre=problem.centre or 0,
             **LimitSettings.as_asked(problem.pattern),
@@ -311,6 +315,8 @@ class Method:
         if self.pattern_named:
             return self
         possible = self.patterns
+        if pattern in TRAJECTORIES:
+            return replace(self, pattern=pattern if pattern in possible else self.pattern)
         if indexed == CONTRAST:  # whose patterns are called after what is undersampled in each
             possible = tuple(name for name in possible if name not in PER_FRAME) or possible
             pattern = next((name for name in possible if pattern == PER_FRAME.get(name, name)), None)
@@ -321,6 +327,12 @@ class Method:
     def pattern_on(self, data: SampleSet, axis: Sequence[int | str] | None, allow_readout: bool) -> Pattern:
         """Its pattern on a k-space; `axis` chooses the undersampled directions of patterns that have as many."""
         chosen = axis if axis is not None and len(axis) == self.free else None
+        if (self.pattern in TRAJECTORIES) != (data.geometry.trajectory is not None):
+            known = "spokes or interleaves" if data.geometry.trajectory is not None else "Cartesian k-space"
+            raise InputError(
+                f"{self.label} has the pattern {self.pattern}, but masks are compared for {known}: choose the `pattern` "
+                f"of all methods, or leave it out."
+            )
         return Pattern.on(data.shape[1:], data.geometry, self.pattern, chosen, allow_readout)
 
 
@@ -469,7 +481,9 @@ def usual_methods(
 ) -> list[ComparedMethod]:
     """What is compared without a choice: methods that fit k-space of so many axes, if they are installed."""
     usual = DEFAULT_IF_ITERATIVE if recon.iterative and task == RECONSTRUCTION else find_task(task).default_methods
-    if indexed and (pattern is None or pattern in PER_FRAME or indexed == CONTRAST):
+    if pattern in TRAJECTORIES:
+        usual = DEFAULT_OF_ROTATIONS
+    elif indexed and (pattern is None or pattern in PER_FRAME or indexed == CONTRAST):
         usual = DEFAULT_OF_CONTRASTS if indexed == CONTRAST else DEFAULT_OF_FRAMES
     if loss not in (None, *LOSSES):
         usual = tuple(text for text in usual if text not in BASELINES or not BASELINES[text].images_only)
@@ -478,7 +492,7 @@ def usual_methods(
         per = CONTRAST if indexed == CONTRAST else None
         method = Method.parse(text, loss, task, recon.name, per).on(dimensions, readout, indexed, pattern)
         baseline = BASELINES.get(method.name)
-        if method.free > dimensions - readout - bool(indexed):
+        if pattern not in TRAJECTORIES and method.free > dimensions - readout - bool(indexed):
             continue
         if baseline is not None and (missing := baseline.missing):
             extra = f"which needs {missing.name}: {missing.installation}"

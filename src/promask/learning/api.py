@@ -51,6 +51,7 @@ from promask.problem.problem import Problem, mean_loss
 from promask.recon import is_built_in, make_reconstruction, settings_of
 from promask.recon.base import Fittable, Reconstruction, is_temporal
 from promask.recon.network import Network
+from promask.sampling.free_axes import TRAJECTORIES
 from promask.types import LossFunction
 
 

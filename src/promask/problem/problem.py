@@ -186,6 +186,7 @@ class Problem:
         return replace(self, images=self.images.alone(), validation=validation)
 
     def in_fft_order(self, units: AnyArray) -> AnyArray:
+        """Centred units in FFT order, on the device of the images."""
         return fft_order(units, self.pattern.encoded).to(self.images.device)
 
 

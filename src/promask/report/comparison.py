@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from torch import nn
 
 from promask import __version__
+from promask.baselines import BASELINES
 from promask.baselines.problem import fitted_to
 from promask.data.atomic import check_writable, save_text
 from promask.data.device import CPU, find_device
@@ -38,13 +39,16 @@ from promask.evaluation.workers import check_jobs, complete_in_processes, comple
 from promask.figures.comparison import contour_grid, picture_grid, quality_over_acceleration
 from promask.figures.contours import middle_image
 from promask.figures.layout import save_figure
+from promask.learning.setup import acceleration_of
 from promask.losses.segmentation import SEGMENTATION, Segmentation
 from promask.problem.cluster import check_address
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
+from promask.recon.gridding import Gridding
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
-from promask.sampling.free_axes import FREE_AXES
+from promask.sampling.free_axes import PATTERNS, STACK, TRAJECTORIES
+from promask.sampling.pattern import Pattern
 from promask.sampling.limits import BLOCK, NONE_ASKED, LimitSettings
 from promask.types import Mask, SampleSet
 
@@ -111,15 +115,16 @@ class OpenConditions:
 
 def compare(
     data: Any,
-    accelerations: float | Sequence[float],
+    accelerations: float | Sequence[float] | None = None,
     methods: str | Sequence[str] | None = None,
     *,
     out: str | Path,
+    spokes: int | Sequence[int] | None = None,
     seeds: int = 10,
     learned_seeds: int | None = None,
     task: str = RECONSTRUCTION,
     network: NetworkLike | None = None,
-    recon: str | Reconstruction = ZeroFilled.name,
+    recon: str | Reconstruction | None = None,
     iterations: int | None = None,
     regularisation: float | None = None,
     convention: str = "paper",
@@ -153,13 +158,15 @@ def compare(
             earlier runs, `mine=mask.npy` or `old=runs/brain`, each listed with the acceleration that is nearest to
             its own. None: the usual ones.
         out: The folder for tables, masks and figures.
+        spokes: One or several numbers of spokes or interleaves, instead of accelerations.
         seeds: Masks of each random baseline.
         learned_seeds: Masks of each method that learns from a random start. None: as `seeds`, at most 5.
         task: What masks are compared by: `reconstruction`, or `segmentation`, which needs a network.
         network: A segmentation network, or its file. Methods that learn do so for it, unless they name another
             loss, as `promask:mse` does.
         recon: How images are reconstructed: a name, as for `learn`, or an object of `promask.recon`. Methods learn
-            for it, unless they name another one, as `promask:zero-filled` does.
+            for it, unless they name another one, as `promask:zero-filled` does. None: `zero-filled`, or `gridding`
+            along a trajectory.
         iterations: Of an iterative reconstruction; None: its own.
         regularisation: Of an iterative reconstruction; None: its own.
         convention: How image quality is measured: `paper` or `fastmri`.
@@ -174,8 +181,8 @@ def compare(
             series `frame`, `frame=5` for every five frames together, or `none`. None: every frame.
         period: After so many frames of a series, patterns that vary begin anew; 0: they do not repeat.
         cost: What a line of a contrast costs, where contrasts have patterns of their own: such as {"FLAIR": 2.5}.
-        pattern: The pattern of all methods that can have it, and name no other: `1d`, `2d`, `3d`, `kt` or `kt-2d`.
-            None: that of the method.
+        pattern: The pattern of all methods that can have it, and name no other: `1d`, `2d`, `3d`, `kt`, `kt-2d`,
+            or one of spokes and spirals, `radial`, which all methods must have then. None: that of the method.
         axis: The undersampled directions of methods that have as many, as numbers or names such as `ky`.
         allow_readout: Whether masks may undersample the readout, where it is known.
         jobs: Parallel processes; None: 1. If several, a script must call this below
@@ -195,15 +202,20 @@ def compare(
     """
     check_keywords(reading, (*Reading.CHECKS, *compare.__annotations__))
     accelerations = [accelerations] if isinstance(accelerations, int | float) else accelerations
+    spokes = [spokes] if isinstance(spokes, int) else spokes
     methods = [methods] if isinstance(methods, str) else methods
     folder = Path(out)
     _check_workers(jobs, scheduler)
     find_convention(convention)
     _check_task(task, network)
-    by = make_reconstruction(recon, iterations, regularisation)
+    usual = Gridding.name if _asks_for_rotations(pattern, methods, reading) else ZeroFilled.name
+    by = make_reconstruction(usual if recon is None else recon, iterations, regularisation)
     chosen = parse_methods(methods or (), loss, task, by, reading.get("per"))
     _check_pattern(pattern, chosen)
     settings: dict[str, Any] = {"volumes": _of_volumes(chosen, pattern, data, reading), **reading}
+    pattern = pattern or next((each.pattern for each in chosen if _has_trajectory(each)), None)
+    if pattern in TRAJECTORIES:
+        settings["trajectory"] = TRAJECTORIES[pattern]
     free = None if axis is None else tuple(axis)
     limits = LimitSettings(
         shutter=shutter,
@@ -226,7 +238,9 @@ def compare(
     ] or usual_methods(loss, dimensions, task, by, *about)
     if learned_seeds is None:
         learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
-    cells = all_cells(chosen, accelerations, seeds, learned_seeds, conditions)
+    cells = all_cells(
+        chosen, _accelerations(accelerations, spokes, conditions), seeds, learned_seeds, conditions
+    )
     if free is not None and all(method.free != len(free) for method in chosen):
         raise InputError(
             f"None of the methods undersamples {len(free)} directions: the `axis` {list(free)} cannot be chosen."
@@ -254,18 +268,47 @@ def compare(
 def _check_pattern(pattern: str | None, methods: Sequence[ComparedMethod]) -> None:
     if pattern is None:
         return
-    if pattern not in FREE_AXES:
-        raise InputError(f"Unknown pattern {pattern!r}: choose one of {', '.join(FREE_AXES)}.")
+    if pattern not in PATTERNS:
+        raise InputError(f"Unknown pattern {pattern!r}: choose one of {', '.join(PATTERNS)}.")
     own = [method for method in methods if isinstance(method, Method)]
     if own and not any(pattern in method.patterns for method in own):
         raise InputError(f"None of the methods can have the pattern {pattern}: choose others, or leave it out.")
+
+
+def _asks_for_rotations(
+    pattern: str | None, methods: Sequence[str] | None, reading: Mapping[str, Any]
+) -> bool:
+    """Whether spokes or interleaves are compared: by the pattern, by a method, or by how the data are read."""
+    parsed = [text.partition(":") for text in methods or () if "=" not in text]
+    of_methods = any(name in BASELINES and BASELINES[name].rotations for name, _, _ in parsed)
+    of_methods |= any(variant in TRAJECTORIES for _, _, rest in parsed for variant in rest.split(":"))
+    return pattern in TRAJECTORIES or of_methods or reading.get("trajectory") is not None
+
+
+def _has_trajectory(method: ComparedMethod) -> bool:
+    return isinstance(method, Method) and method.pattern in TRAJECTORIES
+
+
+def _accelerations(
+    accelerations: Sequence[float] | None, spokes: Sequence[int] | None, conditions: Conditions
+) -> Sequence[float]:
+    """Those that were asked for, as numbers or by numbers of spokes."""
+    if spokes is None:
+        return accelerations or ()
+    if accelerations is not None:
+        raise InputError("Numbers of `spokes` are accelerations: give one of them, and not both.")
+    data = conditions.learning
+    if data.geometry.trajectory is None:
+        raise InputError("`spokes` is for spokes and spirals: choose the pattern radial or spiral.")
+    pattern = Pattern.on(data.shape[1:], data.geometry)
+    return [acceleration_of(each, pattern) for each in spokes]
 
 
 def _of_volumes(
     methods: Sequence[ComparedMethod], pattern: str | None, data: Any, reading: Mapping[str, Any]
 ) -> bool:
     """Whether samples are volumes, if nothing else is said: a mask of three axes may also be one of frames."""
-    if pattern == "3d" or any(method.for_volumes for method in methods if isinstance(method, Method)):
+    if pattern in ("3d", STACK) or any(method.for_volumes for method in methods if isinstance(method, Method)):
         return True
     if not any(method.for_volumes for method in methods):
         return False
