@@ -50,7 +50,7 @@ def _nothing(generator: torch.Generator) -> Units:
 
 
 def golden(problem: BaselineProblem) -> UnitMask:
-    """Each spoke follows the one before it by the golden angle, also from frame to frame; the seed turns the first."""
+    """Each spoke follows the one before it by the golden angle, also from frame to frame; seeds turn the first."""
     return steps_of(problem.pattern, problem.budget, GOLDEN, _first(problem))
 
 
@@ -62,8 +62,8 @@ def tiny_golden(problem: BaselineProblem) -> UnitMask:
 def raga(problem: BaselineProblem) -> UnitMask:
     """Golden angles rounded to a rational step, so that each is an index (Scholand et al. 2025).
 
-    The step is the number next to the golden angle that has no common divisor with the number of candidates: all of
-    them come before any comes again.
+    The step is the number next to the golden angle that has no common divisor with the number of candidates: all
+    of them come before any comes again.
     """
     assert problem.pattern.trajectory is not None
     count = problem.pattern.trajectory.candidates
@@ -74,4 +74,3 @@ def raga(problem: BaselineProblem) -> UnitMask:
 
 def _first(problem: BaselineProblem) -> float:
     return float(torch.rand((), generator=problem.generator(), dtype=torch.float64))
-

@@ -35,9 +35,7 @@ def baseline(
     acceleration: Annotated[
         float | None, option("NUMBER", f"{options.ACCELERATION_HELP}.", False, name="--accel")
     ] = None,
-    spokes: Annotated[
-        int | None, option("N", options.SPOKES_HELP, False, name="--spokes --interleaves")
-    ] = None,
+    spokes: Annotated[int | None, option("N", options.SPOKES_HELP, False, name="--spokes --interleaves")] = None,
     to: options.Format = None,
     pattern: Annotated[
         str | None,
@@ -98,10 +96,11 @@ def baseline(
     from promask.sampling.pattern import Pattern
 
     check_mask_file(out, to)
-    there, by = find_device(device), make_reconstruction(recon or ("gridding" if pattern in TRAJECTORIES else "zero-filled"), iterations, regularisation)
-    baseline = find_baseline(name)
+    there, baseline = find_device(device), find_baseline(name)
     pattern = baseline.usual if pattern is None and baseline.rotations else pattern
-    settings = {"volumes": True} if pattern in ("3d", STACK) else {}
+    usual = "gridding" if pattern in TRAJECTORIES or "trajectory" in reading else "zero-filled"
+    by = make_reconstruction(recon or usual, iterations, regularisation)
+    settings: dict[str, Any] = {"volumes": True} if pattern in ("3d", STACK) else {}
     settings |= {"trajectory": TRAJECTORIES[pattern]} if pattern in TRAJECTORIES else {}
     data_set = load(data, Reading(**reading | settings))
     space, geometry = data_set.shape[1:], data_set.geometry
@@ -117,12 +116,9 @@ def baseline(
         cost=cost or {},
     )
     units = limits.on(Pattern.on(space, geometry, chosen, axis, allow_readout))
-    if spokes is not None and units.trajectory is None:
-        raise InputError("`spokes` is for spokes and spirals: choose the pattern radial or spiral.")
     if (acceleration is None) == (spokes is None):
         raise InputError("How many are acquired is not said, or twice: give `acceleration`, or `spokes`.")
-    if spokes is not None:
-        acceleration = acceleration_of(spokes, units)
+    acceleration = acceleration_of(spokes or 0, units) if acceleration is None else acceleration
     units.block(centre or 0, units.budget(acceleration))  # must be possible
     learning, _ = choose_part(data_set, None, "train")
     if is_temporal(by):
@@ -142,7 +138,8 @@ def compare(
         list[float] | None, option("NUMBERS", "Acceleration factors: 4 8 16.", False, name="--accel")
     ] = None,
     spokes: Annotated[
-        list[int] | None, option("NUMBERS", "Numbers of spokes, instead: 8 16 32.", False, name="--spokes --interleaves")
+        list[int] | None,
+        option("NUMBERS", "Numbers of spokes, instead: 8 16 32.", False, name="--spokes --interleaves"),
     ] = None,
     methods: Annotated[
         list[str] | None,

@@ -309,18 +309,18 @@ def noise(
 
     sources = [MaskSource.parse(word) for word in masks]
     shown = load_masks(sources, data, acceleration, recon, seed, part, on_file, device, **reading)
-    sample, extent = shown.images[check_index(image, shown.images)], shown.images.geometry.extent
+    sample, geometry = shown.images[check_index(image, shown.images)], shown.images.geometry
     maps = {
         name: measure_noise(
             sample,
             mask,
             shown.recon,
-            achieved_acceleration(mask, extent),
+            achieved_acceleration(mask, geometry),
             replicas or physics.REPLICAS,
             position,
             seed,
             find_device(device),
-            shown.images.geometry.indexed,
+            geometry.indexed,
         )
         for name, mask in shown.masks.items()
     }

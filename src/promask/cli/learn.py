@@ -33,15 +33,13 @@ def learn(
         str | None,
         option(
             "PATTERN",
-            "Number of undersampled directions: 1d (lines), 2d, 3d; kt or kt-2d: 1d or 2d, another in each frame. Or "
-            "radial, spiral, stack-of-stars; kt-radial or kt-spiral: others in each frame.",
+            "Number of undersampled directions: 1d (lines), 2d, 3d; kt or kt-2d: 1d or 2d, another in each frame. "
+            "Or radial, spiral, stack-of-stars; kt-radial, kt-spiral: others in each frame.",
             "phase encodings, or 2d; kt for frames",
             PATTERNS,
         ),
     ] = None,
-    spokes: Annotated[
-        int | None, option("N", options.SPOKES_HELP, name="--spokes --interleaves")
-    ] = None,
+    spokes: Annotated[int | None, option("N", options.SPOKES_HELP, name="--spokes --interleaves")] = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
     task: Annotated[

@@ -25,7 +25,17 @@ TRAJECTORIES = ("radial", "spiral")
 TASKS = ("reconstruction", "segmentation")
 LOSSES = ("mse", "l1", "ssim", "psnr", "motion", "complex-mse", "complex-l1", "segmentation")
 TEMPORAL = ("temporal-average", "view-sharing", "kt-sense", "kt-cs", "kt-tv", "l+s")
-RECONSTRUCTIONS = ("zero-filled", "rss", "sense", "gridding", "cg-sense", "cs", "cs-tv", "partial-fourier", *TEMPORAL)
+RECONSTRUCTIONS = (
+    "zero-filled",
+    "rss",
+    "sense",
+    "gridding",
+    "cg-sense",
+    "cs",
+    "cs-tv",
+    "partial-fourier",
+    *TEMPORAL,
+)
 PRESETS = ("default", "paper")
 TRAINING_PRESETS = ("default", "small")
 STARTS = ("energy", "uniform")

@@ -13,7 +13,18 @@ from promask.data.sample_file import SampleFile
 from promask.errors import InputError
 from promask.operators.fourier import space_axes, spectrum, to_image, to_kspace
 from promask.recon.base import Reconstruction
-from promask.types import AnyArray, CoilImages, Cut, Geometry, Maps, Sample, SampleSet, Spectra, central, central_slices
+from promask.types import (
+    AnyArray,
+    CoilImages,
+    Cut,
+    Geometry,
+    Maps,
+    Sample,
+    SampleSet,
+    Spectra,
+    central,
+    central_slices,
+)
 
 
 class Collated(NamedTuple):

@@ -68,7 +68,7 @@ class Reading:
     maps: str | None = None
     """A file of coil sensitivities, (coil, *space) or (N, coil, *space); None: those beside the data, if any."""
     trajectory: str | None = None
-    """`radial` or `spiral`: the simulated scan acquires spokes or interleaves of the images; None: it is Cartesian."""
+    """`radial` or `spiral`: the simulated scan acquires spokes or interleaves; None: Cartesian k-space."""
     candidates: int | None = None
     """How many spokes or interleaves, by equal steps of the angle, may be acquired; None: the next multiple of 96
     above what a complete scan has."""

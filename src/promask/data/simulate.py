@@ -141,7 +141,9 @@ def _acquire(image: Image, geometry: Geometry, index: int, reading: Reading) -> 
     stacked = image.ndim - 1 - geometry.indexes == 3
     kspace = TrajectoryTransform(geometry.trajectory, stacked).sample(image.to(torch.complex64)[None])[0]
     if reading.noise > 0:
-        level = reading.noise * float(combined_magnitude(image, 0).max()) * math.sqrt(geometry.trajectory.oversampling)
+        level = (
+            reading.noise * float(combined_magnitude(image, 0).max()) * math.sqrt(geometry.trajectory.oversampling)
+        )
         kspace += level * _noise(tuple(kspace.shape), index)
     return kspace
 

@@ -159,9 +159,7 @@ def noise_of_middle(
     return replace(found, where=", ".join(filter(None, (which, found.where))))
 
 
-def achieved_acceleration(
-    mask: Mask, geometry: Geometry = Geometry(), cost: Sequence[float] = ()
-) -> float:
+def achieved_acceleration(mask: Mask, geometry: Geometry = Geometry(), cost: Sequence[float] = ()) -> float:
     """Locations over acquired locations; padding, outside the extent, is neither.
 
     Spokes and interleaves are relative to as many as a complete scan has, however many candidates there are.

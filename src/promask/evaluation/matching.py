@@ -59,7 +59,12 @@ def check_mask(values: AnyArray, data: SampleSet) -> Mask:
 def _lines_of_frames(values: AnyArray, data: SampleSet) -> AnyArray:
     """A mask (frame, line) with an axis for every one of k-space; any other mask as it is."""
     space = data.shape[1:]
-    if not data.geometry.indexed or data.geometry.trajectory is not None or values.ndim != 2 or tuple(values.shape) == space[1:]:
+    if (
+        not data.geometry.indexed
+        or data.geometry.trajectory is not None
+        or values.ndim != 2
+        or tuple(values.shape) == space[1:]
+    ):
         return values
     _, axis = Pattern.on(space, data.geometry, next(iter(PER_FRAME))).free
     fits = tuple(values.shape) == (space[0], space[axis])

@@ -330,8 +330,8 @@ class Method:
         if (self.pattern in TRAJECTORIES) != (data.geometry.trajectory is not None):
             known = "spokes or interleaves" if data.geometry.trajectory is not None else "Cartesian k-space"
             raise InputError(
-                f"{self.label} has the pattern {self.pattern}, but masks are compared for {known}: choose the `pattern` "
-                f"of all methods, or leave it out."
+                f"{self.label} has the pattern {self.pattern}, but masks are compared for {known}: choose the "
+                f"`pattern` of all methods, or leave it out."
             )
         return Pattern.on(data.shape[1:], data.geometry, self.pattern, chosen, allow_readout)
 

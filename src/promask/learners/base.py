@@ -10,7 +10,6 @@ from promask.problem.objective import Finetuning
 from promask.problem.problem import Problem
 from promask.types import Units, restore_tensor
 
-
 CARTESIAN, ROTATIONS = "Cartesian", "rotations"
 """What a learner can choose: samples and lines, or spokes and interleaves."""
 

@@ -177,9 +177,7 @@ class UnitScores:
         change = change - (slope.conj() * moved).real.sum()
         return slope, float((change / moved.abs().square().sum()).clamp_min(0))
 
-    def _model(
-        self, made: ComplexImages, batch: Batch, encoding: Encoding, mask: KspaceMask
-    ) -> QuadraticModel:
+    def _model(self, made: ComplexImages, batch: Batch, encoding: Encoding, mask: KspaceMask) -> QuadraticModel:
         tells = getattr(at_batch(self.problem.recon, batch), "penalty", None)
         penalty = torch.as_tensor(PENALTY if tells is None else tells(made)).to(made.real)
         return QuadraticModel(encoding, mask, penalty, bool(batch.geometry.indexes))

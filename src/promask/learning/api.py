@@ -95,7 +95,8 @@ def learn(
             where frames are reconstructed together; `psnr` where contrasts have patterns of their own.
         network: The network that segments: a file, a module with classes, or `promask.losses.Segmentation`.
         task: `reconstruction`, `segmentation`, or an object of `promask.losses` instead of `loss` and `network`.
-        recon: `zero-filled`, `rss`, `sense`, `gridding` (for spokes and spirals), `cg-sense`, `cs`, `cs-tv`, `partial-fourier`; for series of frames
+        recon: `zero-filled`, `rss`, `sense`, `gridding` (the default for spokes and spirals), `cg-sense`,
+            `cs`, `cs-tv`, `partial-fourier`; for series of frames
             `temporal-average`, `view-sharing`, `kt-sense`, `kt-cs`, `kt-tv`, `l+s`; or an object of
             `promask.recon` or of your own.
         init: `energy`, `uniform`, or probabilities to start from, centred: an array, a .npy file or a run folder.
@@ -106,7 +107,8 @@ def learn(
         group: The processes that learn together, from `promask.problem.parallel.joined`.
         scheduler: The address of a Dask cluster that learns the members.
         **settings: The other fields of `Config`: `steps`, `batch_size`, `samples`, `members`, `pattern`, `axis`,
-            `spokes`, `candidates`, `centre`, `shutter`, `acs_shape`, `partial_fourier`, `largest_gap`, `equal_per`, `period`, `cost`,
+            `spokes`, `candidates`, `centre`, `shutter`, `acs_shape`, `partial_fourier`, `largest_gap`,
+            `equal_per`, `period`, `cost`,
             `annealing`, `patience`, `seed`, `device`, `part`, `finetune`, `iterations`, ...; and how
             files are read: `volumes`, `size`, `slices`, `select`, `coils`, `phase`, `noise`, `maps`, ...
 
@@ -206,7 +208,10 @@ def _setup(
         init, task = config.init if init is None else init, task or config.task
         loss = loss or (config.loss if isinstance(task, str) else None)
     rotations = settings.get("pattern") in TRAJECTORIES or settings.get("trajectory") is not None
-    learner, recon = learner or settings.pop("learner", None), recon or ("gridding" if rotations else "zero-filled")
+    learner, recon = (
+        learner or settings.pop("learner", None),
+        recon or ("gridding" if rotations else "zero-filled"),
+    )
     if acceleration is not None:
         settings["acceleration"] = acceleration
     made = make_reconstruction(recon)  # or refuse it

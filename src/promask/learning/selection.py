@@ -34,7 +34,7 @@ LEARNED = "learned"
 MOST_ITERATIVE = 24
 """The same where a reconstruction is iterative, which takes long."""
 MOST_GUARDED = 64
-"""The most images, of those that were learned from and of those held back, that say whether spokes beat uniform ones."""
+"""The most images, of those learned from and of those held back, that say whether spokes beat uniform ones."""
 LEAST_GAIN, CERTAINTY = 0.023, 2.0
 """What is certain: the loss falls by 2.3 %, 0.1 dB, and by two standard errors."""
 UNIFORM = "uniform"
@@ -115,8 +115,8 @@ def _against_uniform(
 ) -> Selected:
     """What was learned, if it is certainly better than uniform spokes with the best offset; otherwise those.
 
-    The patients that were learned from and those that were held back decide, each of whom counts alike; of a single
-    one, the slices.
+    The patients that were learned from and those that were held back decide, each of whom counts alike; of a
+    single one, the slices.
     """
     pattern, uniform = problem.pattern, problem.uniform.place(problem.pattern, problem.budget)
     sets = [problem] if validation is problem.images else [problem, replace(problem, images=validation)]

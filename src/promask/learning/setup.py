@@ -117,9 +117,6 @@ def _with_acceleration(config: Config, pattern: Pattern) -> Config:
     """The settings with the acceleration that a number of spokes, in each frame, amounts to."""
     if config.spokes is None:
         return config
-    trajectory = pattern.trajectory
-    if trajectory is None:
-        raise InputError("`spokes` is for spokes and spirals: choose the pattern radial or spiral.")
     return replace(config, acceleration=acceleration_of(config.spokes, pattern))
 
 
@@ -127,17 +124,20 @@ def acceleration_of(spokes: int, pattern: Pattern) -> float:
     """The acceleration of a number of spokes or interleaves.
 
     Args:
-        spokes: How many are acquired; of frames with patterns of their own in each, of a stack at each kz on average.
+        spokes: How many are acquired; where frames have patterns of their own in each, and of a stack at each kz,
+            on average.
         pattern: With a trajectory.
 
     Returns:
         How many a complete scan has for each of them.
 
     Raises:
-        InputError: If there are not so many candidates, or a complete scan has fewer.
+        InputError: If there are not so many candidates, or a complete scan has fewer; or no spokes.
     """
-    assert pattern.trajectory is not None
-    trajectory, noun = pattern.trajectory, pattern.trajectory.noun
+    trajectory = pattern.trajectory
+    if trajectory is None:
+        raise InputError("`spokes` is for spokes and spirals: choose the pattern radial or spiral.")
+    noun = trajectory.noun
     if spokes > trajectory.candidates:
         raise InputError(
             f"{spokes} {noun} cannot be chosen from {trajectory.candidates}: ask for fewer `spokes`, or for more "

@@ -161,8 +161,8 @@ def encode(
 ) -> tuple[Spectra, KspaceMask, Encoding]:
     """What iterative reconstructions work with: the data, the mask and the scanner, as small as they can be.
 
-    On a grid, that is hybrid space. Along a trajectory, data are weighted, and the mask is divided by its mean: then
-    the largest eigenvalue of E^H m E is about 1 for evenly spread spokes, however many there are.
+    On a grid, that is hybrid space. Along a trajectory, data are weighted, and the mask is divided by its mean:
+    then E^H m E is of the same size for evenly spread spokes, however many there are.
 
     Args:
         spectra: K-space in FFT order, (batch, coil or channel, *kspace).

@@ -124,5 +124,3 @@ def _library(device: torch.device) -> ModuleType:
         return __import__(name)
     except ImportError as error:
         raise InputError(f"Spokes and spirals need {name}, which is not installed: pip install {extra}") from error
-
-

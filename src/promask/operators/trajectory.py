@@ -26,8 +26,8 @@ OVERSAMPLING = 2
 FINE = 20000
 """Points at which the length of a spiral is measured."""
 BALANCE = 0.3
-"""What weights of iterative reconstructions are multiplied with: then the usual regularisation of CG-SENSE, 0.003, is
-near the best for uniform spokes of knees, hearts and brains."""
+"""What weights of iterative reconstructions are multiplied with: then the usual regularisation of CG-SENSE, 0.003,
+is near the best for uniform spokes of knees, hearts and brains."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,9 @@ class Trajectory:
         """Radius and angle of samples at equal distances along an Archimedean spiral."""
         turns, _ = _spiral(max(self.matrix))
         share = np.linspace(0, 1, FINE)
-        length = np.concatenate([[0], np.cumsum(np.hypot(0.5, np.pi * turns * (share[1:] + share[:-1]) / 2) / FINE)])
+        length = np.concatenate(
+            [[0], np.cumsum(np.hypot(0.5, np.pi * turns * (share[1:] + share[:-1]) / 2) / FINE)]
+        )
         place = torch.from_numpy(np.interp(np.linspace(0, length[-1], self.samples), length, share))
         return place / 2, 2 * torch.pi * turns * place
 

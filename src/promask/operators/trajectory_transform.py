@@ -1,8 +1,10 @@
-"""The Fourier transform along a trajectory, as reconstructions use it: all candidates at once, some of them back."""
+"""The Fourier transform along a trajectory, as reconstructions use it: all candidates there, some of them back."""
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Complex, Float, Integer, Num
@@ -29,8 +31,8 @@ class TrajectoryTransform:
     Args:
         trajectory: The candidates.
         stacked: Whether volumes are encoded along z as well.
-        compensated: Whether W are the areas of samples in k-space, as gridding needs them, and not the square roots
-            that iterative reconstructions do better with.
+        compensated: Whether W are the areas of samples in k-space, as gridding needs them, and not the square
+            roots that iterative reconstructions do better with.
     """
 
     trajectory: Trajectory
@@ -130,32 +132,31 @@ class TrajectoryTransform:
                     heavy = own[chosen, None] * self.weights.to(own)
                     kernels[place] = _nufft(self.trajectory, chosen).kernel(heavy.flatten())
             self._memory["kernels"] = key, kernels, mask
-        kernels = self._memory["kernels"][1]
-        return kernels
+        return self._memory["kernels"][1]
 
     def _planes(self, values: Tensor) -> Tensor:
         """With the axis kz, if there is one, before that of the candidates."""
         return values.movedim(-2, -3) if self.stacked else values
 
     @cached_property
-    def _memory(self) -> dict[str, tuple]:  # type: ignore[type-arg]
+    def _memory(self) -> dict[str, Any]:
         return {}
 
 
-def _alike(weights: Tensor, each: bool = False) -> list[tuple[tuple, Tensor]]:  # type: ignore[type-arg]
+def _alike(weights: Tensor, each: bool = False) -> list[tuple[Any, Tensor]]:
     """Where the planes of a batch are that have the same weights, and these weights, (candidate,).
 
     With `each`, the places are those of arrays that have one plane for each of the weights.
     """
     batch, *leading = weights.shape[:-1]
-    rows = [slice(None)] if batch == 1 and not each else range(batch)
+    rows: Iterable[Any] = [slice(None)] if batch == 1 and not each else range(batch)
     places = itertools.product(rows, *map(range, leading))
     return [
-        ((row, slice(None), *others), weights[(0 if batch == 1 else row, *others)]) for row, *others in places
+        ((row, slice(None), *others), weights[(0 if batch == 1 else int(row), *others)]) for row, *others in places
     ]
 
 
-def _identity(values: Tensor) -> tuple:  # type: ignore[type-arg]
+def _identity(values: Tensor) -> tuple[Any, ...]:
     return values.data_ptr(), values._version, tuple(values.shape), values.stride(), values.dtype
 
 

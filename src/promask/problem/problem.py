@@ -17,7 +17,7 @@ from promask.operators.fourier import centred, fft_order
 from promask.problem.batches import SpectraSet
 from promask.problem.objective import Finetuning
 from promask.problem.parallel import Group
-from promask.problem.uniform import best_uniform
+from promask.problem.uniform import best_set, uniform_sets
 from promask.recon.base import Reconstruction, reconstruct_batch
 from promask.sampling.angles import AngularDensity
 from promask.sampling.costs import affordable
@@ -174,7 +174,7 @@ class Problem:
     @cached_property
     def uniform(self) -> AngularDensity:
         """Of patterns along a trajectory: evenly spread spokes, with the offset of least loss."""
-        return best_uniform(self)
+        return best_set(self, uniform_sets(self.pattern, self.budget))
 
     def random(self, purpose: str, member: int, device: torch.device | str = "cpu") -> torch.Generator:
         """A stream of random numbers of its own for each purpose and member: start, batches or noise."""

@@ -1,6 +1,7 @@
 """Uniform spokes with the best offset: what learned ones start from, and must beat."""
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,8 +12,8 @@ from promask.sampling.pattern import Pattern
 if TYPE_CHECKING:
     from promask.problem.problem import Problem
 
-ROUNDS = ((4, 12), (10, 4), (32, 1))
-"""A race: on how many images offsets are compared, and how many of them stay."""
+ROUNDS = ((2, 32), (4, 12), (10, 4), (32, 1))
+"""A race: on how many images sets are compared, and how many of them stay."""
 MOST_OFFSETS = 48
 """The most that are looked at: further ones lie between them."""
 TURNS = (0.0, GOLDEN, 0.5, 1 / 3)
@@ -44,20 +45,23 @@ def uniform_sets(pattern: Pattern, budget: int) -> list[AngularDensity]:
     ]
 
 
-def best_uniform(problem: "Problem") -> AngularDensity:
-    """The uniform spokes of least loss on some of the images.
+def best_set(problem: "Problem", sets: Sequence[AngularDensity]) -> AngularDensity:
+    """The set of least loss on some of the images; all images count alike.
 
     Args:
         problem: Its pattern has a trajectory.
+        sets: To choose from.
 
     Returns:
-        Their offset and turn.
+        One of them.
     """
-    left = uniform_sets(problem.pattern, problem.budget)
+    left = list(sets)
     for most, keep in ROUNDS:
         if len(left) > keep:
             images = problem.images.some(most)
-            sets = (each.place(problem.pattern, problem.budget) for each in left)
-            losses = torch.stack([problem.losses(units, images).mean() for units in sets])
-            left = [left[place] for place in losses.argsort(stable=True)[:keep].tolist()]
+            places = (each.place(problem.pattern, problem.budget) for each in left)
+            losses = torch.stack([problem.losses(units, images) for units in places])
+            scale = losses.median(0).values.abs().clamp_min(torch.finfo(losses.dtype).tiny)
+            order = (losses / scale).mean(1).argsort(stable=True)
+            left = [left[place] for place in order[:keep].tolist()]
     return left[0]

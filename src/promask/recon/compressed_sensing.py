@@ -12,8 +12,8 @@ from promask.errors import InputError
 from promask.operators.encoding import encode, gradient_step
 from promask.operators.finite_differences import denoise_total_variation
 from promask.operators.fourier import real_product
-from promask.operators.wavelets import shrink_wavelets
 from promask.operators.trajectory import Trajectory
+from promask.operators.wavelets import shrink_wavelets
 from promask.recon.base import SpectralReconstruction
 from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 

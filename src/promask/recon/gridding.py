@@ -18,7 +18,7 @@ from promask.types import ComplexImages, KspaceMask, Maps, Spectra
 def neighbour_distances(
     mask: Float[Tensor, "*leading candidate"],
 ) -> tuple[Float[Tensor, "*leading candidate"], Float[Tensor, "*leading candidate"]]:
-    """How far the acquired rotations before and after each candidate are, itself left out; after the last the first.
+    """How far the acquired rotations before and after each candidate are, itself left out; around the circle.
 
     >>> before, after = neighbour_distances(torch.tensor([1.0, 0, 0, 1, 0, 0, 0, 0]))
     >>> before.int().tolist(), after.int().tolist()
@@ -60,8 +60,8 @@ def gap_weights(mask: Float[Tensor, "*leading candidate"]) -> Float[Tensor, "*le
 
 
 class _Gridded(Function):
-    # A rotation that is added takes area from its neighbours. So at zeros and ones the slope is the difference that
-    # the rotation makes, with the areas that all have then; at weights between them it is the derivative.
+    # A rotation that is added takes area from its neighbours. So at zeros and ones the slope is the difference
+    # that it makes, with the areas that all have then; at weights between them it is the derivative.
     @staticmethod
     def forward(ctx: Any, kspace: Tensor, mask: Tensor, encoding: Encoding, axis: int) -> Tensor:
         ctx.save_for_backward(kspace, mask)

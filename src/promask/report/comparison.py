@@ -48,8 +48,8 @@ from promask.recon.gridding import Gridding
 from promask.recon.network import Network
 from promask.recon.zero_filled import ZERO_FILLED, ZeroFilled
 from promask.sampling.free_axes import PATTERNS, STACK, TRAJECTORIES
-from promask.sampling.pattern import Pattern
 from promask.sampling.limits import BLOCK, NONE_ASKED, LimitSettings
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
@@ -213,7 +213,8 @@ def compare(
     chosen = parse_methods(methods or (), loss, task, by, reading.get("per"))
     _check_pattern(pattern, chosen)
     settings: dict[str, Any] = {"volumes": _of_volumes(chosen, pattern, data, reading), **reading}
-    pattern = pattern or next((each.pattern for each in chosen if _has_trajectory(each)), None)
+    own = (each.pattern for each in chosen if isinstance(each, Method) and each.pattern in TRAJECTORIES)
+    pattern = pattern or next(own, None)
     if pattern in TRAJECTORIES:
         settings["trajectory"] = TRAJECTORIES[pattern]
     free = None if axis is None else tuple(axis)
@@ -238,9 +239,7 @@ def compare(
     ] or usual_methods(loss, dimensions, task, by, *about)
     if learned_seeds is None:
         learned_seeds = min(seeds, MOST_LEARNED_SEEDS)
-    cells = all_cells(
-        chosen, _accelerations(accelerations, spokes, conditions), seeds, learned_seeds, conditions
-    )
+    cells = all_cells(chosen, _accelerations(accelerations, spokes, conditions), seeds, learned_seeds, conditions)
     if free is not None and all(method.free != len(free) for method in chosen):
         raise InputError(
             f"None of the methods undersamples {len(free)} directions: the `axis` {list(free)} cannot be chosen."
@@ -275,18 +274,12 @@ def _check_pattern(pattern: str | None, methods: Sequence[ComparedMethod]) -> No
         raise InputError(f"None of the methods can have the pattern {pattern}: choose others, or leave it out.")
 
 
-def _asks_for_rotations(
-    pattern: str | None, methods: Sequence[str] | None, reading: Mapping[str, Any]
-) -> bool:
+def _asks_for_rotations(pattern: str | None, methods: Sequence[str] | None, reading: Mapping[str, Any]) -> bool:
     """Whether spokes or interleaves are compared: by the pattern, by a method, or by how the data are read."""
     parsed = [text.partition(":") for text in methods or () if "=" not in text]
     of_methods = any(name in BASELINES and BASELINES[name].rotations for name, _, _ in parsed)
     of_methods |= any(variant in TRAJECTORIES for _, _, rest in parsed for variant in rest.split(":"))
     return pattern in TRAJECTORIES or of_methods or reading.get("trajectory") is not None
-
-
-def _has_trajectory(method: ComparedMethod) -> bool:
-    return isinstance(method, Method) and method.pattern in TRAJECTORIES
 
 
 def _accelerations(
@@ -298,8 +291,6 @@ def _accelerations(
     if accelerations is not None:
         raise InputError("Numbers of `spokes` are accelerations: give one of them, and not both.")
     data = conditions.learning
-    if data.geometry.trajectory is None:
-        raise InputError("`spokes` is for spokes and spirals: choose the pattern radial or spiral.")
     pattern = Pattern.on(data.shape[1:], data.geometry)
     return [acceleration_of(each, pattern) for each in spokes]
 

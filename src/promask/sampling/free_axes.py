@@ -14,15 +14,13 @@ PER_FRAME = {"kt": "1d", "kt-2d": "2d"}
 """Patterns of which every frame has its own, and the name of the pattern within a frame."""
 STACK = "stack-of-stars"
 TRAJECTORIES = {"radial": RADIAL, "spiral": SPIRAL, STACK: RADIAL, "kt-radial": RADIAL, "kt-spiral": SPIRAL}
-"""Patterns of spokes and spiral interleaves, and the kind of their trajectory: for slices, for volumes (a stack), and
-for series each frame of which has its own."""
+"""Patterns of spokes and spiral interleaves, and the kind of their trajectory: for slices, for volumes (a stack),
+and for series each frame of which has its own."""
 PATTERNS = (*FREE_AXES, *TRAJECTORIES)
 """The names of all patterns."""
 
 
-def trajectory_on(
-    space: Sequence[int], geometry: Geometry, name: str | None
-) -> tuple[Geometry, tuple[int, ...]]:
+def trajectory_on(space: Sequence[int], geometry: Geometry, name: str | None) -> tuple[Geometry, tuple[int, ...]]:
     """The geometry of images that are acquired along a trajectory, and the free axes of its pattern.
 
     >>> geometry, free = trajectory_on((20, 16, 16), Geometry().series("frame", 20), "kt-radial")
@@ -35,7 +33,7 @@ def trajectory_on(
         name: The pattern, one of `TRAJECTORIES`; None: the one that fits the trajectory and the images.
 
     Returns:
-        The same geometry with a trajectory; and the axes of k-space whose places are chosen: frames, rotations, kz.
+        The same geometry with a trajectory; and the axes of k-space whose places are chosen: frames, angles, kz.
 
     Raises:
         InputError: If the images have too many axes, or too few.
@@ -55,7 +53,9 @@ def trajectory_on(
         )
     if len(space) - first != 2 + stacked or (stacked and first):
         found = "volumes" if len(space) - first == 3 else "slices"
-        wanted = "volumes without frames: set `volumes`" if stacked else "slices: of volumes, choose stack-of-stars"
+        wanted = (
+            "volumes without frames: set `volumes`" if stacked else "slices: of volumes, choose stack-of-stars"
+        )
         raise InputError(f"The pattern {name} is for {wanted}. The data have {found} of {list(space[first:])}.")
     if geometry.indexed == CONTRAST:
         raise InputError(f"The pattern {name} cannot be learned for each contrast: leave out `per`.")

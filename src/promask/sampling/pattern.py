@@ -57,8 +57,8 @@ class Pattern:
             free, each frame has units of its own; otherwise all frames share theirs.
         period: After so many frames the pattern begins anew; 0: it does not repeat.
         contrasts: The names of contrasts, such as ("T1", "FLAIR"); empty if they are not known, or not indexed.
-        trajectory: Of spokes and spirals: then k-space has an axis of rotations, which are chosen, and the last one
-            counts the samples of each; None on the Cartesian grid.
+        trajectory: Of spokes and spirals: then k-space has an axis of rotations, which are chosen, and the last
+            one counts the samples of each; None on the Cartesian grid.
     """
 
     shape: tuple[int, ...]
@@ -103,8 +103,8 @@ class Pattern:
         limits = self.limits
         if limits.leave_out or limits.largest_gap or limits.acs_shape != NO_LIMITS.acs_shape or limits.cost:
             raise InputError(
-                f"`shutter`, `acs_shape`, `partial_fourier`, `largest_gap` and `cost` are for Cartesian patterns, and "
-                f"not for {trajectory.noun}: leave them out."
+                f"`shutter`, `acs_shape`, `partial_fourier`, `largest_gap` and `cost` are for Cartesian patterns, "
+                f"and not for {trajectory.noun}: leave them out."
             )
 
     @staticmethod
@@ -324,8 +324,7 @@ class Pattern:
 
     @property
     def full(self) -> int:
-        """What a complete scan has, which accelerations are relative to: all units, or of spokes as many as Nyquist
-        asks for."""
+        """What a complete scan has, which accelerations are relative to: of spokes, what Nyquist asks for."""
         trajectory = self.trajectory
         return self.units if trajectory is None else self.units // trajectory.candidates * trajectory.full
 
@@ -504,7 +503,7 @@ class Pattern:
             raise InputError(f"The width of the centre must be at least 0, but is {width}.")
         if width and self.trajectory is not None:
             raise InputError(
-                f"`centre` is for Cartesian patterns: all {self.trajectory.noun} have the centre of k-space in them."
+                f"`centre` is for Cartesian patterns: all {self.trajectory.noun} have the centre in them."
             )
         block = self.centre(width)
         feasible.check_block(self, block, self._centre(width) & ~self.padding(), width, budget)
