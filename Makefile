@@ -68,7 +68,7 @@ clean: ## remove .venv and everything that tools left behind
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
 	@echo "Installing promask into .venv (a few minutes, once)"
-	@$(INSTALL) --editable '.[brain,studio]'
+	@$(INSTALL) --editable '.[brain,radial,studio]'
 	@touch $@
 
 .venv/developer: .venv/installed
