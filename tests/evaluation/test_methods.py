@@ -23,7 +23,9 @@ def test_usual_methods_fit_the_data():
         methods = usual_methods("mse", dimensions)
         assert all(method.free <= dimensions for method in methods)
         assert any(method.name == "promask" for method in methods)
-    for_zero_filling = {name for name, each in BASELINES.items() if not each.for_coils and each.usual != "kt"}
+    for_zero_filling = {
+        name for name, each in BASELINES.items() if not each.for_coils and each.usual not in ("kt", "radial")
+    }
     assert {method.name for method in usual_methods("mse", 2)} == {*for_zero_filling, "promask"}
 
 
@@ -49,7 +51,7 @@ def test_what_is_tuned_by_another_loss_has_its_name():
     ("text", "sentence"),
     [
         ("best", "Unknown method 'best': choose from equispaced"),
-        ("promask:4d", "Unknown variant '4d' of promask: choose from 1d, 2d, 3d, kt, kt-2d, equal, mse, l1, ssim"),
+        ("promask:4d", "Unknown variant '4d' of promask: choose from 1d, 2d, 3d, kt, kt-2d, radial, spiral"),
         ("energy:ssim", "Unknown variant 'ssim' of energy: choose from 1d, 2d, 3d, kt, kt-2d, equal."),
         ("equispaced:2d", "There is no equispaced:2d: choose equispaced:1d."),
         ("", "Unknown method ''"),

@@ -17,7 +17,7 @@ from promask.evaluation.noise import (
     sense_noise,
     slice_of,
 )
-from promask.export.formats import read_bart, write_pair, write_scan
+from promask.export.bart import read_bart, write_pair, write_scan
 from promask.recon.cg_sense import CgSense
 from promask.recon.zero_filled import Sense, ZeroFilled
 from promask.types import Sample

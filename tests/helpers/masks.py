@@ -1,11 +1,16 @@
 """Masks and runs of every kind for the tests of export."""
 
+from dataclasses import replace
+
 import torch
 
 from helpers import seeded
 from promask import Config, MaskDistribution, Pattern, Run
+from promask.export import FORMATS
 from promask.export.files import load_mask
 from promask.learning.records import RunHistory
+from promask.sampling.limits import Limits
+from promask.types import Geometry
 
 PATTERNS = {
     "locations": Pattern((16, 12), (0, 1)),
@@ -21,6 +26,19 @@ PATTERNS = {
     "flat volume": Pattern((6, 7, 1), (0, 1)),
 }
 
+ALONG = {
+    "spokes": Pattern.on((16, 14), Geometry(), "radial"),
+    "interleaves": Pattern.on((16, 16), Geometry(), "spiral"),
+    "spokes of frames": replace(
+        Pattern.on((3, 16, 16), Geometry().series("frame", 3), "kt-radial"), limits=Limits(equal_per=0)
+    ),
+    "spokes shared by frames": Pattern.on((3, 16, 16), Geometry().series("frame", 3), "radial"),
+    "stack of stars": Pattern.on((5, 16, 16), Geometry(axes=("kz", "ky", "kx")), "stack-of-stars"),
+}
+"""Patterns along trajectories."""
+CARTESIAN = [name for name, format in FORMATS.items() if not format.for_trajectories]
+"""The formats of Cartesian masks."""
+
 
 def run_on(pattern, acceleration=2.5, centre=0, seed=0):
     """A run as learning would give it, with the largest probabilities near the centre."""
@@ -34,4 +52,4 @@ def run_on(pattern, acceleration=2.5, centre=0, seed=0):
 
 
 def exported(name="locations"):
-    return load_mask(run_on(PATTERNS[name]))[0]
+    return load_mask(run_on({**PATTERNS, **ALONG}[name]))[0]

@@ -12,7 +12,8 @@ from helpers import smooth_images
 from promask.baselines import baseline_mask
 from promask.cli.main import main
 from promask.data.arrays import from_images
-from promask.learners import LEARNERS
+from promask.learners import LEARNERS, describe
+from promask.learners.base import CARTESIAN
 from promask.sampling.limits import LimitSettings
 from promask.sampling.pattern import Pattern
 
@@ -41,7 +42,7 @@ def keeps(mask, limits, acceleration=3):
 
 
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", [name for name in LEARNERS if CARTESIAN in describe(name).patterns])
 @pytest.mark.filterwarnings("ignore:At the scale")
 def test_learners(learner, limits):
     settings = {"steps": 3, "batch_size": 4, "centre": 2, **limits}

@@ -12,7 +12,7 @@ from promask.baselines import baseline_mask
 from promask.data.reading import Reading
 from promask.data.sample_sets import choose_part
 from promask.data.sources import load
-from promask.export.formats import write_scan
+from promask.export.bart import write_scan
 from promask.recon.cg_sense import CgSense
 from promask.sampling.pattern import Pattern
 from promask.types import Sample

@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from masks import CARTESIAN
 from studio_helpers import LONG, asked, calling, events_of, images_file, is_alive, run_of, sent, serving, until
 
 from promask.export import FORMATS, read_mask
@@ -85,7 +86,8 @@ def test_downloads(client, scans, tmp_path):
     run = run_of(client, job)
     assert {"mask.npy", "probabilities.npy", "run.json", "report.html"} <= set(run)
     mask = np.load(io.BytesIO(run["mask.npy"]))
-    for name, kind in FORMATS.items():
+    for name in CARTESIAN:
+        kind = FORMATS[name]
         answer = client.get(f"/api/jobs/{job}/mask", params={"to": name})
         file = tmp_path / answer.headers["content-disposition"].split('"')[1]
         file.write_bytes(answer.content)

@@ -23,6 +23,7 @@ from promask.losses import freeze_networks
 from promask.losses.base import Loss
 from promask.losses.image import ImageLoss
 from promask.recon.base import Reconstruction
+from promask.recon.gridding import Gridding
 from promask.recon.zero_filled import ZeroFilled
 from promask.sampling.free_axes import FREE_AXES, PER_FRAME, TRAJECTORIES
 from promask.sampling.limits import CONTRAST
@@ -173,11 +174,6 @@ UNIT_NAMES = {
     "3d": "locations on three axes",
     "kt": "lines of each frame",
     "kt-2d": "locations of each frame",
-    "radial": "spokes",
-    "spiral": "spiral interleaves",
-    "stack-of-stars": "spokes at each kz",
-    "kt-radial": "spokes of each frame",
-    "kt-spiral": "spiral interleaves of each frame",
 }
 """What a mask is made of, by the name of the pattern."""
 
@@ -256,7 +252,8 @@ def baseline_mask(
         seed: For baselines that draw masks at random.
         centre: The width of the calibration region, always acquired and counted; None for that of the baseline.
         task: The loss, for baselines that minimise one; by default the mean squared error.
-        recon: The reconstruction, for baselines that minimise a loss; by default zero-filled.
+        recon: The reconstruction, for baselines that minimise a loss; by default zero-filled, or gridding along a
+            trajectory.
         device: Where PyTorch computes, such as `cpu` or `cuda`.
 
     Returns:
@@ -273,10 +270,16 @@ def baseline_mask(
         why = "are for frames, not for contrasts" if baseline.over_time else "cannot weigh `cost`"
         raise InputError(f"{name} masks {why}: choose another baseline, such as equal-energy.")
     if not baseline.fits(pattern):
-        kinds = " or ".join(UNIT_NAMES[each] for each in baseline.patterns)
-        possible = " or ".join(baseline.patterns)
+        fitting = (
+            baseline.patterns if baseline.rotations else [each for each in baseline.patterns if each in FREE_AXES]
+        )
+        kinds = (
+            "spokes or interleaves" if baseline.rotations else " or ".join(UNIT_NAMES[each] for each in fitting)
+        )
+        possible = " or ".join(fitting)
         raise InputError(f"{name} masks are made of {kinds}: choose the pattern {possible}.")
-    loss, recon = task or ImageLoss("mse"), recon or ZeroFilled()
+    usual = ZeroFilled() if pattern.trajectory is None else Gridding()
+    loss, recon = task or ImageLoss("mse"), recon or usual
     problem = BaselineProblem(pattern, acceleration, data, seed, centre, loss, recon, find_device(device))
     with freeze_networks(problem.task, problem.recon):
         units = baseline.make(problem)

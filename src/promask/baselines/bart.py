@@ -10,7 +10,7 @@ import torch
 from promask.baselines.drawn import EXCESS, some_of
 from promask.baselines.problem import BaselineProblem
 from promask.errors import InputError
-from promask.export.formats import read_bart
+from promask.export.bart import read_bart
 from promask.types import UnitMask
 
 PROGRAM = "bart"

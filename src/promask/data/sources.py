@@ -41,7 +41,7 @@ from promask.data.sample_sets import ArraySet, Subset, choose_part, reading_of
 from promask.data.sensitivities import CalibratedSet, calibrate
 from promask.data.series import as_series
 from promask.errors import InputError
-from promask.recon.base import Reconstruction, is_temporal
+from promask.recon.base import Reconstruction, check_trajectory, is_temporal
 from promask.types import Geometry, SampleSet
 
 logger = logging.getLogger("promask")
@@ -234,6 +234,8 @@ def read_part(
     whole = load(data, reading)
     if recon is not None:
         check_frames(recon, whole.geometry, whole.name)
+        if whole.geometry.trajectory is not None:
+            check_trajectory(recon, whole.geometry.trajectory)
     chosen, part = choose_part(whole, part, default)
     samples = prepare(chosen, on_file)
     description = describe_data(samples, recon, whole)

@@ -20,7 +20,7 @@ from torch import Tensor
 from promask.errors import InputError
 from promask.learners.base import ROTATIONS, Description, State
 from promask.problem.problem import Problem
-from promask.problem.uniform import best_set
+from promask.problem.uniform import as_series, best_set
 from promask.sampling.angles import HARMONICS, AngularDensity, rows_of
 from promask.types import UnitMask, restore_tensor
 
@@ -91,7 +91,7 @@ class AngularDensityRace:
             raise InputError(
                 f"The learner {self.name} starts from uniform spokes: leave out `init`, or choose another learner."
             )
-        count = min(self.batch_size, len(problem.images))
+        count = min(as_series(problem, self.batch_size), len(problem.images))
         noise = problem.random("noise", member)
         order = torch.randperm(count, generator=noise)
         theta = problem.initial(member)
@@ -149,7 +149,7 @@ class AngularDensityRace:
         if torch.equal(units, problem.centred(state.theta > 0)):
             return None
         found = torch.zeros(0, dtype=torch.float64)
-        for end in (*ROUNDS, len(state.images)):
+        for end in (*(as_series(problem, most) for most in ROUNDS), len(state.images)):
             images = state.images[len(found) : end]
             if not len(images):
                 continue

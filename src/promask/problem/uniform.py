@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ROUNDS = ((2, 32), (4, 12), (10, 4), (32, 1))
 """A race: on how many images sets are compared, and how many of them stay."""
+SERIES = 4
+"""A series of frames, or a volume, counts as so many images."""
 MOST_OFFSETS = 48
 """The most that are looked at: further ones lie between them."""
 TURNS = (0.0, GOLDEN, 0.5, 1 / 3)
@@ -45,6 +47,19 @@ def uniform_sets(pattern: Pattern, budget: int) -> list[AngularDensity]:
     ]
 
 
+def as_series(problem: "Problem", images: int) -> int:
+    """So many images, or as many series or volumes as count alike; at least 1.
+
+    Args:
+        problem: Its pattern has a trajectory.
+        images: How many.
+
+    Returns:
+        The number of samples.
+    """
+    return max(1, images // SERIES) if len(problem.pattern.shape) > 2 else images
+
+
 def best_set(problem: "Problem", sets: Sequence[AngularDensity]) -> AngularDensity:
     """The set of least loss on some of the images; all images count alike.
 
@@ -58,7 +73,7 @@ def best_set(problem: "Problem", sets: Sequence[AngularDensity]) -> AngularDensi
     left = list(sets)
     for most, keep in ROUNDS:
         if len(left) > keep:
-            images = problem.images.some(most)
+            images = problem.images.some(as_series(problem, most))
             places = (each.place(problem.pattern, problem.budget) for each in left)
             losses = torch.stack([problem.losses(units, images) for units in places])
             scale = losses.median(0).values.abs().clamp_min(torch.finfo(losses.dtype).tiny)

@@ -184,9 +184,9 @@ def usual_on(usual: str, possible: Sequence[str], dimensions: int, readout: bool
         possible, the same for all frames together. Otherwise what `scannable` finds.
     """
     if not indexed:
-        free = [FREE_AXES[name] for name in possible if name not in PER_FRAME]
+        free = [free for name, free in FREE_AXES.items() if name in possible and name not in PER_FRAME]
         return scannable(usual, free, dimensions, readout) if free else usual
     most = dimensions - 2 if readout else 1
-    fitting = [name for name in possible if FREE_AXES[name] <= most]
+    fitting = [name for name in possible if FREE_AXES.get(name, most + 1) <= most]
     own = [name for name in fitting if name in PER_FRAME]
     return max(own or fitting, key=FREE_AXES.__getitem__, default=usual)
