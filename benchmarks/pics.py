@@ -26,7 +26,7 @@ from promask.data.sensitivities import calibrate
 from promask.data.sources import load
 from promask.evaluation.images import full_images, reconstruct
 from promask.export import write_mask
-from promask.export.formats import read_bart, write_scan
+from promask.export.bart import read_bart, write_scan
 from promask.export.mask_file import ExportedMask
 from promask.losses.metrics import psnr
 from promask.recon import make_reconstruction

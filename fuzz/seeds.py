@@ -341,7 +341,8 @@ def masks() -> list[list[bytes]]:
     files = []
     for name, format in FORMATS.items():
         with tempfile.TemporaryDirectory() as folder:
-            path = write_mask(exported("columns"), Path(folder, f"a{format.suffix}"), name)
+            mask = exported("spokes" if format.for_trajectories else "columns")
+            path = write_mask(mask, Path(folder, f"a{format.suffix}"), name)
             header = path.with_suffix(".hdr")
             files.append([path.read_bytes(), *([header.read_bytes()] if header.exists() else [])])
     return files

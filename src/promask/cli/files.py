@@ -23,12 +23,16 @@ def export(
 ) -> None:
     """Write a mask for other programs: NumPy, MATLAB, BART, a picture, the order of phase encodes, fastMRI.
 
+    Of spokes and spiral interleaves, also their angles, and their coordinates for BART, mri-nufft and ISMRMRD.
+
     Examples:
       promask export runs/brain --out mask.mat                  # MATLAB
       promask export runs/brain --to bart --out mask            # mask.cfl and .hdr
       promask export runs/brain --out mask.png                  # a picture
       promask export runs/lines --to csv --out encodes.csv      # phase encodes
       promask export runs/brain --shape 320 320 --out mask.npy  # another size
+      promask export runs/spokes --to bart --out traj           # for pics -t
+      promask export runs/spokes --to angles --out angles       # in radians
     """
     from promask.export import check_mask_file, read_mask, write_mask
     from promask.export.mask_function import resized

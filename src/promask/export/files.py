@@ -16,6 +16,7 @@ from promask.data.sandbox import check_claim
 from promask.errors import InputError, one_line
 from promask.export.formats import BY_SUFFIX, FORMATS
 from promask.export.mask_file import ExportedMask
+from promask.operators.trajectory import Trajectory
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.limits import Limits
 from promask.sampling.pattern import Pattern
@@ -45,7 +46,7 @@ def write_mask(source: Any, path: str | Path, to: str | None = None) -> Path:
     mask, _ = load_mask(source)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        FORMATS[BY_SUFFIX[file.suffix.lower()]].write(mask, file)
+        FORMATS[to or BY_SUFFIX[file.suffix.lower()]].write(mask, file)
     except OSError as error:
         raise InputError(f"Cannot write {file}: {error.strerror or error}.") from error
     return file
@@ -71,7 +72,7 @@ def check_mask_file(path: str | Path, to: str | None = None) -> Path:
     if name not in FORMATS:
         problem = f"Unknown format {to!r}" if to else f"The name of {path} does not say in which format to write"
         raise InputError(f"{problem}: choose one of {', '.join(FORMATS)} with `to`.")
-    if BY_SUFFIX.get(file.suffix.lower()) != name:
+    if file.suffix.lower() not in FORMATS[name].suffixes:
         raise InputError(f"{path} cannot be of the format {name}: let its name end with {suffix}.")
     if file.name in RUN_ARRAYS and (file.parent / "run.json").exists():
         raise InputError(f"{file} belongs to the run {file.parent}: choose another name for the mask.")
@@ -116,7 +117,7 @@ class Learned:
         path, record = folder / "run.json", read_record(folder)
         try:
             pattern = parse_pattern(record["pattern"])
-            check_claim(math.prod(pattern.shape), path)
+            check_size(pattern, path)
             probabilities = read_array(folder / "probabilities.npy", "f", "real numbers").to(torch.float32)
             distribution = MaskDistribution(probabilities, pattern, record["budget"])
             return Learned(
@@ -164,8 +165,10 @@ def _read_file(path: Path) -> ExportedMask:
     if path.suffix.lower() not in BY_SUFFIX:
         raise InputError(f"{path} is not a mask file: promask reads run folders and {', '.join(BY_SUFFIX)} files.")
     name = BY_SUFFIX[path.suffix.lower()]
+    read = FORMATS[name].read
+    assert read is not None
     try:
-        values, beside = FORMATS[name].read(path)
+        values, beside = read(path)
     except InputError:
         raise
     except Exception as error:  # the libraries raise whatever the bytes lead them to
@@ -175,9 +178,12 @@ def _read_file(path: Path) -> ExportedMask:
         raise InputError(f"{path} is not a mask: it is empty, of shape {list(values.shape)}.")
     check_claim(values.size, path)  # what is repeated along an axis takes no memory until now
     try:
-        return ExportedMask.of_file(values, beside)
+        mask = ExportedMask.of_file(values, beside)
+        pattern = mask.pattern
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         raise InputError(f"{path} is not a mask: {one_line(error)}.") from error
+    check_size(pattern, path)
+    return mask
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -221,4 +227,18 @@ def parse_pattern(record: Mapping[str, Any]) -> Pattern:
         str(record.get("indexed", "")),
         index(record.get("period", 0)),
         tuple(map(str, record.get("contrasts", ()))),
+        _parse_trajectory(record.get("trajectory")),
     )
+
+
+def _parse_trajectory(record: Mapping[str, Any] | None) -> Trajectory | None:
+    if record is None:
+        return None
+    height, width = map(index, record["matrix"])
+    numbers = (index(record["candidates"]), index(record["samples"]))
+    return Trajectory(str(record["kind"]), *numbers, (height, width))
+
+
+def check_size(pattern: Pattern, path: Path) -> None:
+    """Refuse k-space or images, as a file describes them, that are larger than is plausible."""
+    check_claim(max(math.prod(pattern.shape), math.prod(pattern.image_shape)), path)

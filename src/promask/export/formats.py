@@ -2,24 +2,24 @@
 
 import csv
 import io
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from promask import __version__
 from promask.data.atomic import NUMBERS, Array, read_array, replace_file, save_array, save_text
 from promask.data.readers.matlab import is_hdf5, list_mat_variables
 from promask.data.sandbox import check_claim, open_hdf5
 from promask.errors import InputError, one_line
+from promask.export.bart import read_bart, write_bart
 from promask.export.mask_file import ExportedMask, MaskRecord
-from promask.operators.fourier import space_axes, to_kspace
+from promask.export.mrd import read_mrd, write_mrd
+from promask.export.trajectories import Shots
 from promask.sampling.pattern import Pattern
-from promask.types import Geometry, Sample
 
 Content = tuple[Array, Mapping[str, Any]]
 """The values of a mask file, and what stands beside them: texts, attributes or variables."""
@@ -78,8 +78,7 @@ def _whole(picture: Array, record: MaskRecord | None, path: Path) -> Array:
     if record is None or len(record.shape) == picture.ndim:
         return picture
     check_claim(math.prod(record.shape), path)
-    _, readout = record.named_axes
-    shown = Pattern(tuple(record.shape), tuple(record.free_axes), readout=readout, indexed=record.indexed).pictured
+    shown = record.pattern.pictured
     beside = [n if axis - len(record.shape) in shown else 1 for axis, n in enumerate(record.shape)]
     return np.broadcast_to(picture.reshape(beside), record.shape)
 
@@ -90,8 +89,10 @@ def write_csv(mask: ExportedMask, path: Path) -> None:
     `order` counts the rows, the last undersampled direction fastest; `index_A` is the index along axis A, and
     `k_A` the same from the centre of k-space; `centric` is the place when acquiring from the centre outwards.
     Where each frame has its own lines, a first column has the number of the frame, and both orders begin anew in
-    each frame.
+    each frame. Of spokes and interleaves, there is an index among the candidates, and an angle.
     """
+    if mask.trajectory is not None:
+        return _write_shots(mask, path)
     index = mask.pattern.restrict(mask.mask).nonzero().numpy()
     k = index - np.array(mask.pattern.unit_shape) // 2
     directions = mask.free[mask.pattern.varies :]
@@ -102,13 +103,41 @@ def write_csv(mask: ExportedMask, path: Path) -> None:
         order[rows] = np.arange(rows.sum())
         centric[rows] = np.argsort(np.argsort((k[rows] ** 2).sum(1), kind="stable"))
     table = np.column_stack([frames, order, index, k, centric])
+    names = [*[f"index_{axis}" for axis in directions], *[f"k_{axis}" for axis in directions]]
+    names = [*([mask.indexed] if mask.pattern.varies else []), "order", *names, "centric"]
+    _save_table(mask, path, names, table.tolist())
+    return None
+
+
+def _write_shots(mask: ExportedMask, path: Path) -> None:
+    """The same of spokes and interleaves: for each its index among the candidates, its angle, its frame or kz."""
+    shots = Shots.of(mask)
+    frame = torch.zeros(len(shots), dtype=torch.int64) if shots.frame is None else shots.frame
+    order = torch.cat([torch.arange(n) for n in torch.bincount(frame, minlength=shots.frames).tolist()])
+    columns: dict[str, list[float]] = {} if shots.frame is None else {mask.indexed: frame.tolist()}
+    columns |= {"order": order.tolist(), "index": shots.index.tolist()}
+    columns |= {"angle_degrees": [round(angle, 9) for angle in shots.angles.rad2deg().tolist()]}
+    if shots.kz is not None:
+        columns |= {"index_kz": shots.kz.tolist(), "kz": (shots.kz - shots.partitions // 2).tolist()}
+    _save_table(mask, path, list(columns), zip(*columns.values(), strict=True))
+
+
+def _save_table(mask: ExportedMask, path: Path, names: Sequence[str], rows: Iterable[Sequence[float]]) -> None:
     text = io.StringIO()
     text.writelines(f"# {name}: {value}\n" for name, value in mask.record().texts().items())
     writer = csv.writer(text, lineterminator="\n")
-    names = [*[f"index_{axis}" for axis in directions], *[f"k_{axis}" for axis in directions]]
-    writer.writerow([*([mask.indexed] if mask.pattern.varies else []), "order", *names, "centric"])
-    writer.writerows(table.tolist())
+    writer.writerow(names)
+    writer.writerows(rows)
     save_text(path, text.getvalue())
+
+
+def _column(axis: int, pattern: Pattern) -> str:
+    """The name of the column with the index along an undersampled axis."""
+    if pattern.indexed and axis == 0:
+        return pattern.indexed
+    if pattern.trajectory is None:
+        return f"index_{axis}"
+    return "index" if axis == int(bool(pattern.indexed)) else "index_kz"
 
 
 def read_csv(path: Path) -> Content:
@@ -121,14 +150,14 @@ def read_csv(path: Path) -> Content:
         raise InputError(f"{path} does not state its shape and axes: keep the comments that promask wrote.")
     shape, free = record.shape, record.free_axes
     check_claim(math.prod(shape), path)
+    pattern = record.pattern
+    names = [_column(axis, pattern) for axis in free]
     units = np.zeros([shape[axis] for axis in free], bool)
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     for row in rows:
         if None in row.values():
             raise InputError(f"{path} is damaged: the row {one_line(row['order'])} is not complete.")
-        index = tuple(
-            int(row[record.indexed if record.indexed and axis == 0 else f"index_{axis}"]) for axis in free
-        )
+        index = tuple(int(row[name]) for name in names)
         if any(not 0 <= i < n for i, n in zip(index, units.shape, strict=True)):
             raise InputError(f"{path} has the index {list(index)} outside of a grid of {list(units.shape)}.")
         units[index] = True
@@ -138,7 +167,8 @@ def read_csv(path: Path) -> Content:
     # A file that lost its last rows would be a mask of a higher acceleration.
     stated = record.acceleration_achieved
     covered = mask[tuple(slice(*ends) for ends in record.extent)]
-    if stated is not None and not math.isclose(stated * covered.sum(), covered.size, rel_tol=1e-9):
+    acquired, full = (covered.sum(), covered.size) if pattern.trajectory is None else (units.sum(), pattern.full)
+    if stated is not None and not math.isclose(stated * acquired, full, rel_tol=1e-9):
         raise InputError(
             f"{path} is damaged: its rows do not give the acceleration_achieved of {stated:g} that it states; "
             f"take out this comment if you changed the rows."
@@ -150,6 +180,11 @@ def write_fastmri(mask: ExportedMask, path: Path) -> None:
     """HDF5 as in fastMRI's test files: lines as (W,), other masks as they are; the record is in the attributes."""
     import h5py
 
+    if mask.trajectory is not None:
+        raise InputError(
+            f"{path} cannot hold {mask.trajectory.noun}: fastMRI's masks are Cartesian; choose mrd, mri-nufft, "
+            f"bart, mat, csv or npy."
+        )
     if mask.indexed:
         raise InputError(
             f"{path} cannot hold a mask of {mask.mask.shape[0]} {mask.indexed}s: fastMRI's masks are for slices; "
@@ -177,12 +212,22 @@ def read_fastmri(path: Path) -> Content:
 
 
 def write_mat(mask: ExportedMask, path: Path) -> None:
-    """MATLAB 5: a logical array `mask`, and a variable for each field of the record."""
+    """MATLAB 5: a logical array `mask`, and a variable for each field of the record.
+
+    Of spokes and interleaves also `angles` in radians, `indices` among the candidates, from 0, `trajectory`, which
+    is kx + i ky in cycles per pixel, (sample, shot), and `frames` (from 0) or `kz` (from the centre) of each.
+    """
     from scipy.io import savemat
 
+    variables = {"mask": mask.mask.numpy(), **mask.record().values()}
+    if mask.trajectory is not None:
+        shots = Shots.of(mask)
+        beside = {"frames": shots.frame, "kz": None if shots.kz is None else shots.kz - shots.partitions // 2}
+        variables |= {"angles": shots.angles.numpy(), "indices": shots.index.numpy()}
+        variables |= {"trajectory": torch.complex(shots.points[..., -1], shots.points[..., -2]).numpy().T}
+        variables |= {name: each.numpy() for name, each in beside.items() if each is not None}
     with replace_file(path) as temporary:
         # Compressed for the checksum.
-        variables = {"mask": mask.mask.numpy(), **mask.record().values()}
         savemat(temporary, variables, appendmat=False, do_compression=True)
 
 
@@ -234,14 +279,22 @@ class Format:
     Args:
         suffix: The usual ending of such files.
         write: Writes under a temporary name first, so that the file is whole or not there.
-        read: Returns the values, and what stands beside them; may raise anything if the file is damaged.
+        read: Returns the values, and what stands beside them; may raise anything if the file is damaged. None for
+            files that hold no mask, but what a program needs of it.
         other_suffixes: Other endings that are accepted.
+        for_trajectories: Whether it is for spokes and interleaves alone.
     """
 
     suffix: str
     write: Callable[[ExportedMask, Path], None]
-    read: Callable[[Path], Content]
+    read: Callable[[Path], Content] | None = None
     other_suffixes: tuple[str, ...] = ()
+    for_trajectories: bool = False
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """All endings."""
+        return (self.suffix, *self.other_suffixes)
 
 
 def _write_npy(mask: ExportedMask, path: Path) -> None:
@@ -252,134 +305,19 @@ def _read_npy(path: Path) -> Content:
     return read_array(path, NUMBERS, "a mask").numpy(), {}
 
 
-DIMENSIONS = 16
-"""BART pads the shape of every array with ones to this many axes."""
+def _write_angles(mask: ExportedMask, path: Path) -> None:
+    """The angles in radians; of frames and stacks, with a second column for the frame, or for kz."""
+    save_array(path, Shots.of(mask).table())
 
 
-BART_INDEXED = {"frame": 10, "contrast": 5}
-"""The dimensions of BART that count times and echoes."""
-BART_DIRECTIONS = ("kx", "ky", "kz")
-"""Those that are the readout and the two phase encodings."""
+def _write_mri_nufft(mask: ExportedMask, path: Path) -> None:
+    """(shot, sample, axis), float32, as mri-nufft takes it: the axes are those of the image, from -1/2 to 1/2.
 
-
-def write_bart(mask: ExportedMask, path: Path) -> None:
-    """Write both files; the axes of the mask are the first dimensions of BART.
-
-    Of series, frames are dimension 10, and directions that are known are where BART has them: kx, ky, kz.
+    Of frames, (frame, shot, sample, axis).
     """
-    values = (
-        _series_to_bart(mask.mask.numpy(), mask.indexed, mask.directions) if mask.indexed else mask.mask.numpy()
-    )
-    sections = {
-        "Dimensions": " ".join(map(str, [*values.shape, *[1] * (DIMENSIONS - values.ndim)])),
-        "Command": "promask export",
-        "Creator": f"promask {__version__}",
-        **mask.record().texts(),
-    }
-    write_pair(values, path, sections)
-
-
-def _series_to_bart(values: Array, indexed: str, directions: Sequence[str]) -> Array:
-    """(frame, *space) with BART's dimensions: space first, coils of length 1, ..., and the frames."""
-    places = _bart_places(values.ndim - 1, directions)
-    last = BART_INDEXED[indexed]
-    shape = [1] * (last + 1)
-    for axis, place in enumerate(places, start=1):
-        shape[place] = values.shape[axis]
-    shape[last] = values.shape[0]
-    order = [1 + axis for axis in np.argsort(places)]
-    return values.transpose(*order, 0).reshape(shape)
-
-
-def _series_from_bart(values: Array, record: MaskRecord) -> Array:
-    """The inverse, for the shape that the record of a mask states."""
-    directions, _ = record.named_axes
-    places = _bart_places(len(record.shape) - 1, directions)
-    whole = values.reshape([*values.shape, *[1] * (DIMENSIONS - values.ndim)])
-    wanted = (BART_INDEXED[record.indexed], *places)
-    if whole.size != math.prod(whole.shape[place] for place in wanted):
-        return values
-    others = [place for place in range(DIMENSIONS) if place not in wanted]
-    return whole.transpose(*wanted, *others).reshape([whole.shape[place] for place in wanted])
-
-
-def _bart_places(count: int, directions: Sequence[str]) -> list[int]:
-    """Where the axes of space are: by their directions if all are known, otherwise in their order."""
-    names = list(directions[1:])
-    if len(names) == count and set(names) <= set(BART_DIRECTIONS) and len(set(names)) == count:
-        return [BART_DIRECTIONS.index(name) for name in names]
-    return list(range(count))
-
-
-def write_pair(values: Array, path: Path, sections: Mapping[str, str]) -> None:
-    """Write numbers, and a header of named sections."""
-    with replace_file(path.with_suffix(".hdr")) as header, replace_file(path.with_suffix(".cfl")) as data:
-        header.write_text("".join(f"# {name}\n{text}\n" for name, text in sections.items()), encoding="utf-8")
-        data.write_bytes(values.astype("<c8").tobytes(order="F"))
-
-
-def read_bart(path: Path) -> tuple[Array, Mapping[str, str]]:
-    """The numbers without the trailing axes of length 1, two axes at least, and the sections of the header."""
-    header, data = path.with_suffix(".hdr"), path.with_suffix(".cfl")
-    for file in (header, data):
-        if not file.is_file():
-            raise InputError(f"{path} needs {file.name} beside it: BART keeps an array in two files.")
-    lines = header.read_text(encoding="utf-8").splitlines()
-    sections = {
-        line.removeprefix("#").strip(): text.strip()
-        for line, text in itertools.pairwise(lines)
-        if line.startswith("#") and not text.startswith("#")
-    }
-    if "Dimensions" not in sections:
-        raise InputError(f"{header} is damaged: it states no dimensions.")
-    shape = [int(n) for n in sections["Dimensions"].split()]
-    while len(shape) > 2 and shape[-1] == 1:
-        shape.pop()
-    wanted, size = math.prod(shape) * 8, data.stat().st_size
-    if size != wanted:
-        raise InputError(f"{data} is damaged: its header asks for {wanted} bytes, but it has {size}.")
-    values = np.fromfile(data, dtype="<c8").reshape(shape, order="F")
-    record = MaskRecord.parse(sections)
-    if record is not None and record.indexed in BART_INDEXED:
-        return _series_from_bart(values, record), sections
-    frames = BART_INDEXED["frame"]
-    if record is None and len(shape) == frames + 1 and math.prod(shape) == math.prod(shape[:3]) * shape[frames]:
-        space = shape[:2] if shape[2] == 1 else shape[:3]
-        return np.moveaxis(values.reshape([*space, shape[frames]]), -1, 0), {**sections, "indexed": "frame"}
-    return values, sections
-
-
-def write_scan(sample: Sample, folder: str | Path, geometry: Geometry = Geometry()) -> tuple[Path, Path | None]:
-    """Write a fully sampled scan as `bart pics` takes it; a mask goes to `pics -p`.
-
-    Args:
-        sample: The image, (coil, *space), and its coil sensitivities if they are known.
-        folder: Where kspace.cfl and maps.cfl are written, each with its .hdr: the axes of space, then the coils.
-        geometry: That of the data, which tells series from volumes; frames are dimension 10.
-
-    Returns:
-        The file of the centred k-space, and that of the sensitivities or None.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder: make it first.")
-    kspace = to_kspace(sample.image, space_axes(sample.image.ndim - 1 - geometry.indexes))
-    written = _write(kspace.numpy(), folder / "kspace.cfl", geometry)
-    return written, None if sample.maps is None else _write(sample.maps.numpy(), folder / "maps.cfl", geometry)
-
-
-def _write(values: Array, path: Path, geometry: Geometry) -> Path:
-    """(coil, *space) as BART has it: up to three axes of space, then the coils; frames are dimension 10."""
-    if geometry.indexed:
-        coils = [_series_to_bart(each, geometry.indexed, geometry.axes) for each in values]
-        in_order = np.concatenate(coils, 3)
-    else:
-        in_order = values.transpose(*range(1, values.ndim), 0)
-        space = in_order.shape[:-1]
-        in_order = in_order.reshape([*space, *[1] * (3 - len(space)), len(values)])
-    dimensions = [*in_order.shape, *[1] * (DIMENSIONS - in_order.ndim)]
-    write_pair(in_order, path, {"Dimensions": " ".join(map(str, dimensions))})
-    return path
+    shots = Shots.of(mask)
+    points = shots.points if shots.frame is None else shots.by_frame()
+    save_array(path, points.float())
 
 
 FORMATS: Mapping[str, Format] = {
@@ -389,7 +327,11 @@ FORMATS: Mapping[str, Format] = {
     "png": Format(".png", write_png, read_png),
     "csv": Format(".csv", write_csv, read_csv),
     "fastmri": Format(".h5", write_fastmri, read_fastmri, (".hdf5",)),
+    "angles": Format(".npy", _write_angles, for_trajectories=True),
+    "mri-nufft": Format(".npy", _write_mri_nufft, for_trajectories=True),
+    "mrd": Format(".mrd", write_mrd, read_mrd, for_trajectories=True),
 }
 BY_SUFFIX: Mapping[str, str] = {
-    suffix: name for name, format in FORMATS.items() for suffix in (format.suffix, *format.other_suffixes)
+    suffix: name for name, format in FORMATS.items() if format.read is not None for suffix in format.suffixes
 }
+"""The formats that masks can be read from, by the ending of the file."""

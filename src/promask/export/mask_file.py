@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from promask import __version__
 from promask.data.atomic import NUMBERS, Array
 from promask.errors import InputError
+from promask.operators.trajectory import Trajectory
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.pattern import Pattern
 from promask.types import Mask
@@ -40,10 +41,14 @@ class MaskRecord:
     """The names of the axes, such as `kx ky`, with a star at the readout; empty if they are not known."""
     indexed: str = ""
     """What the first axis counts: `frame` or `contrast`; empty if all axes are directions of k-space."""
+    trajectory_kind: str = ""
+    """`radial` or `spiral`; empty if k-space is Cartesian."""
+    matrix: list[int] = field(default_factory=list)
+    """The size of the images, (y, x), where k-space is along a trajectory."""
 
     def values(self) -> dict[str, Any]:
         """As plain values; what is not known is left out."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
+        return {name: value for name, value in asdict(self).items() if value not in (None, "", [])}
 
     def texts(self) -> dict[str, str]:
         """As text, for formats that keep nothing else."""
@@ -57,6 +62,22 @@ class MaskRecord:
         words = self.directions.split()
         readout = next((axis for axis, word in enumerate(words) if word.endswith("*")), None)
         return tuple(word.rstrip("*") for word in words), readout
+
+    @property
+    def pattern(self) -> Pattern:
+        """The undersampled directions of the k-space that is described; a ValueError if there is none such."""
+        extent = tuple((start, stop) for start, stop in self.extent)
+        named = (extent, *self.named_axes)
+        shape, first, trajectory = tuple(self.shape), bool(self.indexed), None
+        if self.trajectory_kind and (len(self.matrix) != 2 or len(shape) < 2 + first):
+            raise ValueError(f"its matrix {self.matrix} or its shape {self.shape} is not that of a trajectory")
+        try:
+            if self.trajectory_kind:
+                sizes = (shape[first], shape[-1], (self.matrix[0], self.matrix[1]))
+                trajectory = Trajectory(self.trajectory_kind, *sizes)
+            return Pattern(shape, tuple(self.free_axes), *named, indexed=self.indexed, trajectory=trajectory)
+        except InputError as error:  # which does not say of what file
+            raise ValueError(str(error)) from None
 
     @staticmethod
     def parse(values: Mapping[str, Any]) -> "MaskRecord | None":
@@ -81,13 +102,16 @@ class MaskRecord:
                 ("version", __version__),
                 ("directions", ""),
                 ("indexed", ""),
+                ("trajectory_kind", ""),
             )
         )
-        axes, centring, version, directions, indexed = texts
-        return MaskRecord(asked, achieved, shape, axes, free, extent, centring, version, directions, indexed)
+        axes, centring, version, directions, indexed, kind = texts
+        matrix = [int(n) for n in np.ravel(found.get("matrix", []))]
+        named = (directions, indexed, kind, matrix)
+        return MaskRecord(asked, achieved, shape, axes, free, extent, centring, version, *named)
 
 
-NUMERIC = ("acceleration_asked", "acceleration_achieved", "shape", "free_axes", "extent")
+NUMERIC = ("acceleration_asked", "acceleration_achieved", "shape", "free_axes", "extent", "matrix")
 """The fields of a record that are numbers, also where they are written as text."""
 
 
@@ -108,6 +132,8 @@ class ExportedMask:
         directions: The names of its axes, such as ("kx", "ky"); empty if they are not known.
         readout: The axis along which the scanner reads whole lines; None if there is none, or it is not known.
         indexed: What the first axis counts: `frame` or `contrast`; empty if all axes are directions of k-space.
+        trajectory: Of spokes and spirals: then the mask is over ([frame], rotation, [kz], sample), and constant
+            along the last axis; None on the Cartesian grid.
     """
 
     mask: Mask
@@ -118,6 +144,7 @@ class ExportedMask:
     directions: tuple[str, ...] = ()
     readout: int | None = None
     indexed: str = ""
+    trajectory: Trajectory | None = None
 
     def __post_init__(self) -> None:
         if self.indexed not in ("", *INDEXED):
@@ -162,7 +189,7 @@ class ExportedMask:
         Returns:
             The mask with its record.
         """
-        named = (pattern.directions, pattern.readout, pattern.indexed)
+        named = (pattern.directions, pattern.readout, pattern.indexed, pattern.trajectory)
         return ExportedMask(mask, pattern.free, pattern.extent, asked, __version__, *named)
 
     @staticmethod
@@ -212,16 +239,18 @@ class ExportedMask:
         # MATLAB and BART add axes of length 1 and drop them.
         if [n for n in values.shape if n != 1] != [n for n in record.shape if n != 1]:
             raise InputError(f"it states the shape {record.shape}, but has {list(values.shape)}.")
-        extent = tuple((start, stop) for start, stop in record.extent)
+        pattern = record.pattern
+        about = (record.acceleration_asked, record.version, *record.named_axes)
         mask = _as_mask(values.reshape(record.shape))
-        about = (record.acceleration_asked, record.version, *record.named_axes, record.indexed)
-        return ExportedMask(mask, tuple(record.free_axes), extent, *about)
+        return ExportedMask(
+            mask, pattern.free, pattern.extent, *about, pattern.indexed, trajectory=pattern.trajectory
+        )
 
     @property
     def pattern(self) -> Pattern:
         """The undersampled directions of its k-space."""
         named = (self.extent, self.directions, self.readout)
-        return Pattern(tuple(self.mask.shape), self.free, *named, indexed=self.indexed)
+        return Pattern(tuple(self.mask.shape), self.free, *named, indexed=self.indexed, trajectory=self.trajectory)
 
     @property
     def lines(self) -> bool:
@@ -230,7 +259,9 @@ class ExportedMask:
 
     @property
     def achieved(self) -> float:
-        """The acceleration achieved: samples over acquired samples; padding is neither."""
+        """The acceleration achieved: samples over acquired ones, padding left out; of spokes, those of Nyquist."""
+        if self.trajectory is not None:
+            return self.pattern.full / int(self.pattern.restrict(self.mask).sum())
         return self._covered.numel() / int(self._covered.sum())
 
     @property
@@ -252,6 +283,8 @@ class ExportedMask:
                 f"{name}*" if axis == self.readout else name for axis, name in enumerate(self.directions)
             ),
             indexed=self.indexed,
+            trajectory_kind="" if self.trajectory is None else self.trajectory.kind,
+            matrix=[] if self.trajectory is None else list(self.trajectory.matrix),
         )
 
     def _describe_axis(self, axis: int) -> str:
@@ -261,7 +294,7 @@ class ExportedMask:
         sampled = "undersampled" if axis in self.free else "fully sampled"
         if not self.directions:
             return f"{AXES[axis - self.mask.ndim]}, {sampled})"
-        if self.readout is None:
+        if self.readout is None or (self.trajectory is not None and axis != self.readout):
             return f"{self.directions[axis]} ({sampled})"
         if axis == self.readout:
             return f"{self.directions[axis]} (readout{', undersampled' if axis in self.free else ''})"

@@ -45,6 +45,11 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
         )
     if shape == old.shape:
         return mask
+    if old.trajectory is not None:
+        raise InputError(
+            f"A mask of {old.trajectory.candidates} {old.trajectory.noun} cannot be carried to shape "
+            f"{list(shape)}: its angles are the same for every matrix; export them with the format angles or csv."
+        )
     if old.indexed and shape[0] != old.shape[0]:
         raise InputError(
             f"A mask of {old.shape[0]} {old.indexed}s cannot be carried to {shape[0]}: only the size of each can "
@@ -107,6 +112,11 @@ def as_mask_func(source: Any, random: bool = False) -> "MaskFunction":
         The function.
     """
     mask, learned = load_mask(source)
+    if mask.trajectory is not None:
+        raise InputError(
+            f"A mask function is for Cartesian k-space, but this mask is of {mask.trajectory.noun}: export their "
+            f"coordinates with the format mri-nufft."
+        )
     if mask.indexed and (random or mask.pattern.varies):
         raise InputError(
             f"A mask function is for slices, but this mask is for {mask.mask.shape[0]} {mask.indexed}s: multiply "

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,13 +12,12 @@ from safetensors.torch import save_model
 from torch import nn
 
 from promask.data.atomic import check_writable, is_temporary, read_array, replace_folder, save_array, save_text
-from promask.data.sandbox import check_claim
 from promask.errors import InputError, count, one_line
-from promask.export.files import RUN_FORMAT, parse_pattern, read_any_record, read_record
+from promask.export.files import RUN_FORMAT, check_size, parse_pattern, read_any_record, read_record
 from promask.learning.checkpoint import checkpoints_in
 from promask.learning.config import Config
 from promask.learning.hooks import Trajectory
-from promask.learning.phrases import sample_noun, split_of_contrasts, units_acquired
+from promask.learning.phrases import kept_reference, sample_noun, split_of_contrasts, units_acquired
 from promask.learning.records import RunHistory, RunRecord
 from promask.recon import RECONSTRUCTIONS, KtSense, make_reconstruction, with_settings
 from promask.recon.base import Reconstruction
@@ -81,9 +79,11 @@ class Run:
         """The run in one paragraph: data, pattern, samples, quality."""
         pattern, data, quality = self.distribution.pattern, self.record.data, self.record.evaluation
         noun, steps = sample_noun(pattern), len(self.history.loss)
-        size = " x ".join(map(str, pattern.shape[bool(pattern.indexed) :]))
+        size = " x ".join(map(str, pattern.image_shape[bool(pattern.indexed) :]))
         acquired = units_acquired(pattern, self.distribution.budget)
-        text = f"Run: {self.stated_acceleration}, {acquired} of {size}"
+        text = (
+            f"Run: {self.stated_acceleration}, {acquired} {'of' if pattern.trajectory is None else 'for'} {size}"
+        )
         if pattern.varies and pattern.indexed == CONTRAST:
             text += f" ({split_of_contrasts(pattern, pattern.restrict(self.mask))})"
         if data.source:
@@ -91,7 +91,7 @@ class Run:
         text += f" for {self.config.loss} with {self.config.recon} by {self.config.learner}"
         text += f" in {count(steps, 'step')} ({self.record.seconds:.1f} s)." if steps else "."
         if self.record.reference:
-            text += f" Kept the reference mask {self.record.reference!r}: what was learned was not better."
+            text += f" {kept_reference(self.record.reference, pattern)}"
         if quality is not None and quality.psnr is not None:
             moving = quality.psnr_moving
             within = "" if moving is None else f", {moving:.2f} dB in what moves,"
@@ -184,8 +184,9 @@ class Run:
         """Write the mask for another program.
 
         Args:
-            path: The file: .npy, .mat, .cfl (BART), .png, .csv or .h5 (fastMRI).
-            to: `npy`, `mat`, `bart`, `png`, `csv` or `fastmri`; None: by the ending of the file.
+            path: The file: .npy, .mat, .cfl (BART), .png, .csv or .h5 (fastMRI); .mrd for spokes and interleaves.
+            to: `npy`, `mat`, `bart`, `png`, `csv` or `fastmri`, and for spokes and interleaves `angles`,
+                `mri-nufft` or `mrd`; None: by the ending of the file.
 
         Returns:
             The path of the file.
@@ -223,7 +224,7 @@ class Run:
         record = read_record(folder)
         try:
             pattern = parse_pattern(record["pattern"])
-            check_claim(math.prod(pattern.shape), folder / "run.json")
+            check_size(pattern, folder / "run.json")
             config = Config.from_dict(record["config"])
             probabilities = _read_units(folder / "probabilities.npy", pattern)
             variance = _read_units(folder / "variance.npy", pattern)
