@@ -18,6 +18,7 @@ from benchmarks.network import network_steps
 from benchmarks.processes import PROCESSES, checkpoints, processes_table
 from benchmarks.reading import reading
 from benchmarks.reconstructions import COILS, WHOLE, reconstruction_steps, run_step
+from benchmarks.rotations import rotation_run, rotation_steps
 from benchmarks.series import series_memory, series_steps
 from benchmarks.steps import STEPS, default_step, fourier_floor, hearts
 from promask.baselines import baseline_mask
@@ -123,6 +124,8 @@ def main() -> None:
     of_series = (arguments.frames, min(96, 3 * size // 8))
     series = {**series_steps(arguments.steps, *of_series), "memory": series_memory(*of_series)}
 
+    rotations = {**rotation_steps(arguments.steps, min(192, size)), "run": rotation_run(min(192, size))}
+
     n = arguments.volume
     small = (n * 3 // 16, n // 2, n * 3 // 5)
     hybrid = {"steps": hybrid_steps(small, 120), "large": large_run((n, n * 6 // 5, n))} if n else None
@@ -141,6 +144,7 @@ def main() -> None:
         "checkpoints": kept,
         "iterative": iterative,
         "series": series,
+        "rotations": rotations,
         "hybrid": hybrid,
     }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
@@ -223,6 +227,12 @@ def show(record: dict[str, Any]) -> None:
         f"{WHOLE * iterative['step'] / 60:.1f} minutes."
     )
     show_series(console, record["series"])
+    spokes = record["rotations"]
+    console.print(
+        f"A step of CG-SENSE for {spokes['spokes']} of {spokes['candidates']} spokes, {spokes['coils']} coils and "
+        f"{spokes['size']} x {spokes['size']} pixels takes {1e3 * spokes['seconds']:.1f} ms, {spokes['transforms']:.2f} "
+        f"times its own Fourier transforms. A default run takes {spokes['run']:.0f} s."
+    )
     if record["hybrid"] is None:
         return
     steps, large = record["hybrid"]["steps"], record["hybrid"]["large"]
