@@ -19,6 +19,8 @@ from promask.errors import InputError
 
 TOLERANCE = {torch.complex64: 1e-6, torch.complex128: 1e-12}
 """The relative error that is asked for."""
+PIECE = 2**18
+"""Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,7 @@ class Nufft:
         return found.reshape(*leading, *self.shape) / math.sqrt(math.prod(self.shape))
 
     def kernel(self, weights: Float[Tensor, " sample"]) -> Float[Tensor, "twice_y twice_x"]:
-        """The spectrum of the convolution F^H W F, for `convolve`; linear in the weights.
+        """The spectrum of the convolution F^H W F, for `convolve`, with the scale of its transforms; linear in W.
 
         Args:
             weights: Of each sample, real.
@@ -70,7 +72,7 @@ class Nufft:
         twice = (2 * self.shape[0], 2 * self.shape[1])
         response = self._transform(1, 1, twice, weights.to(weights.dtype.to_complex())[None])[0]
         response[0], response[:, 0] = 0, 0  # the one shift that no two pixels have, whose twin is missing
-        return torch.fft.fft2(torch.fft.ifftshift(response)).real / math.prod(self.shape)
+        return torch.fft.fft2(torch.fft.ifftshift(response), norm="forward").real / math.prod(self.shape)
 
     def _transform(self, kind: int, sign: int, modes: tuple[int, int], values: Tensor) -> Tensor:
         library, (y, x) = _library(values.device), self._turns(values.dtype)
@@ -102,19 +104,25 @@ def convolve(
 ) -> Complex[Tensor, "*leading y x"]:
     """F^H W F of images, for the kernel of the weights W.
 
-    Half of the rows of the larger grid are zero, before and after: they are not transformed along x.
+    A few images at a time, so that the larger grid stays in the cache.
 
     Args:
         images: Complex, (..., y, x).
-        kernel: From `Nufft.kernel`, (..., 2 y, 2 x); it broadcasts along the first axes.
+        kernel: From `Nufft.kernel`, (..., 2 y, 2 x): as many axes as the images, or two; those of length 1 hold for
+            all.
 
     Returns:
         Of the shape of the images.
     """
     rows, columns = images.shape[-2:]
-    spectrum = torch.fft.fft(torch.fft.fft(images, 2 * columns), 2 * rows, -2)
-    back = torch.fft.ifft(spectrum.mul_(kernel), dim=-2)[..., :rows, :]
-    return torch.fft.ifft(back)[..., :columns]
+    if images.ndim > 2 and 4 * images.numel() > PIECE:
+        result = torch.empty_like(images)
+        for place, image in enumerate(images):
+            own = kernel if kernel.ndim == 2 else kernel[place if len(kernel) > 1 else 0]
+            result[place] = convolve(image, own)
+        return result
+    spectrum = torch.fft.fft2(images, (2 * rows, 2 * columns)).mul_(kernel)
+    return torch.fft.ifft2(spectrum, norm="forward")[..., :rows, :columns]
 
 
 def _library(device: torch.device) -> ModuleType:
