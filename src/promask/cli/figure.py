@@ -321,6 +321,7 @@ def noise(
             seed,
             find_device(device),
             geometry.indexed,
+            geometry.trajectory,
         )
         for name, mask in shown.masks.items()
     }

@@ -13,7 +13,9 @@ from promask.errors import count
 
 if TYPE_CHECKING:
     from promask.evaluation.cells import Comparison
+    from promask.evaluation.density import SamplingDensity
     from promask.evaluation.result import Evaluation
+    from promask.evaluation.rotations import AngularSampling
     from promask.evaluation.stability import Stability
     from promask.evaluation.tables import Table, TableCell
     from promask.learning.run import Run
@@ -163,20 +165,40 @@ def physics_sentences(result: "Evaluation") -> Iterator[str]:
         f"Point spread: width {along} {unit}, side lobe {spread.side_lobe:.1%} of the peak{lobes}, "
         f"{spread.energy_outside:.0%} of the energy outside of the main lobe."
     )
-    block, gaps = (" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap))
-    within = f", x{density.acceleration_in_ellipse:.4g} within the ellipse" if len(spread.directions) > 1 else ""
+    if density.angles is not None:
+        yield _angles_sentence(density, density.angles)
+    else:
+        yield _sampling_sentence(density, len(spread.directions))
+    if result.noise is not None:
+        yield _noise_sentence(result.noise.summary())
+
+
+def _angles_sentence(density: "SamplingDensity", angles: "AngularSampling") -> str:
     frames = f", {spans(density.per_frame)} in each {density.indexed}" if density.per_frame else ""
-    yield (
+    partitions = f", {spans(angles.per_partition)} in each partition" if angles.per_partition else ""
+    return (
+        f"Sampling: {density.samples} {angles.noun}{frames}{partitions}, x{density.acceleration:.4g}, gaps from "
+        f"{angles.smallest_gap:.3g} to {angles.largest_gap:.3g} degrees, Nyquist up to "
+        f"{angles.nyquist_radius:.0%} of the radius of k-space."
+    )
+
+
+def _sampling_sentence(density: "SamplingDensity", directions: int) -> str:
+    block, gaps = (" x ".join(map(str, each)) for each in (density.calibration, density.largest_gap))
+    within = f", x{density.acceleration_in_ellipse:.4g} within the ellipse" if directions > 1 else ""
+    frames = f", {spans(density.per_frame)} in each {density.indexed}" if density.per_frame else ""
+    return (
         f"Sampling: x{density.acceleration:.4g}{within}{frames}, sampled completely {block}, largest gap {gaps}."
     )
-    if result.noise is not None:
-        noise = result.noise.summary()
-        amplified, g = noise["amplification"], noise["g_factor"]
-        yield (
-            f"Noise amplification: mean {amplified['mean']:.3g}, 95 % below {amplified['percentile_95']:.3g}, "
-            f"g-factor {g['mean']:.3g} and {g['percentile_95']:.3g} ({noise['replicas']} replicas of "
-            f"{noise['where']}, {noise['recon']})."
-        )
+
+
+def _noise_sentence(noise: Mapping[str, Any]) -> str:
+    amplified, g = noise["amplification"], noise["g_factor"]
+    return (
+        f"Noise amplification: mean {amplified['mean']:.3g}, 95 % below {amplified['percentile_95']:.3g}, "
+        f"g-factor {g['mean']:.3g} and {g['percentile_95']:.3g} ({noise['replicas']} replicas of "
+        f"{noise['where']}, {noise['recon']})."
+    )
 
 
 def spans(numbers: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ from promask.data.reading import Reading
 from promask.data.sample_sets import reading_of, resolve_subset
 from promask.data.sensitivities import CalibratedSet, has_coils
 from promask.errors import count
+from promask.operators.trajectory import Trajectory
 from promask.recon.base import Reconstruction
 from promask.types import Sample, SampleSet
 
@@ -56,6 +57,12 @@ class DataDescription:
     positions: str | None = None
     """The direction along which slices are positions of a hybrid space; None if they are not."""
 
+    rotations: str = ""
+    """`spokes` or `interleaves`, if the scan is simulated along them; empty if k-space is Cartesian."""
+    candidates: int = 0
+    """How many of them may be chosen."""
+    complete: int = 0
+    """How many a complete scan has."""
     cut: str = ""
     """The second phase encoding, along which volumes were cut into slices; empty if they were not."""
 
@@ -78,6 +85,8 @@ class DataDescription:
         parts += [self._axis(*each) for each in enumerate(self.axes)] or [" x ".join(map(str, self.shape))]
         if self.holds == "kspace" and not self.emulated and self.readout is None and self._may_have_readout:
             parts.append("readout not known")
+        if self.rotations:
+            parts.append(f"acquired along {self.candidates} candidate {self.rotations}, simulated")
         if self.cut:
             parts.append(f"slices along {self.cut}, which is phase-encoded, too (masks of ky-kz: volumes)")
         if self.phase:
@@ -175,9 +184,16 @@ def describe_data(
         voxel=geometry.voxel,
         sensitivities=_sensitivities(example, reading, recon) if coils else None,
         understood=getattr(source, "understood", ""),
+        **_rotations(geometry.trajectory),
         cut=getattr(source, "cut", ""),
         positions=next((name for name in counts if name in IMAGE_DIRECTIONS), None),
     )
+
+
+def _rotations(trajectory: Trajectory | None) -> dict[str, Any]:
+    if trajectory is None:
+        return {}
+    return {"rotations": trajectory.noun, "candidates": trajectory.candidates, "complete": trajectory.full}
 
 
 def _emulated(holds_kspace: bool, reading: Reading, example: Sample) -> str | None:

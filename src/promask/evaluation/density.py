@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from promask.evaluation.point_spread import direction_names
+from promask.evaluation.rotations import IN_PLANE, AngularSampling, angular_sampling, nyquist_share, unit_rows
 from promask.sampling.pattern import Pattern
 from promask.types import UnitMask
 
@@ -35,6 +36,9 @@ class SamplingDensity:
             series, in every frame.
         per_frame: Where each frame or contrast has its own, how many samples or lines there are in each.
         indexed: What `per_frame` counts: `frame` or `contrast`; otherwise empty.
+        angles: Of spokes and interleaves, at which angles they lie. Then `share` is that of angles at which
+            neighbours are as near as samples of a Cartesian scan, and there are neither counts per direction nor
+            gaps nor a block along it.
     """
 
     directions: tuple[str, ...]
@@ -49,14 +53,16 @@ class SamplingDensity:
     calibration: tuple[int, ...]
     per_frame: tuple[int, ...] | None = None
     indexed: str = ""
+    angles: AngularSampling | None = None
 
     def summary(self) -> dict[str, Any]:
         """Plain values, as commands print them with `--json`; None where there is no share."""
         plain = {name: list(each) if isinstance(each, tuple) else each for name, each in asdict(self).items()}
         plain["share"] = [None if math.isnan(each) else each for each in self.share]
         plain["per_direction"] = {
-            name: list(each) for name, each in zip(self.directions, self.per_direction, strict=True)
+            name: list(each) for name, each in zip(self.directions, self.per_direction, strict=False)
         }
+        plain["angles"] = None if self.angles is None else self.angles.summary()
         return plain
 
 
@@ -100,6 +106,36 @@ def sampling_density(units: UnitMask, pattern: Pattern) -> SamplingDensity:
         calibration_region(always),
         tuple(acquired.reshape(len(acquired), -1).sum(1).tolist()) if pattern.varies else None,
         pattern.indexed if pattern.varies else "",
+    )
+
+
+def rotation_density(units: UnitMask, pattern: Pattern) -> SamplingDensity:
+    """The same for spokes and interleaves.
+
+    Args:
+        units: What is acquired, (*unit_shape).
+        pattern: With a trajectory.
+
+    Returns:
+        The acceleration relative to a complete scan, densities, and the angles.
+    """
+    assert pattern.trajectory is not None
+    rows, samples = unit_rows(units, pattern), int(units.sum())
+    share = nyquist_share(rows, pattern.trajectory)
+    return SamplingDensity(
+        (*pattern.directions[pattern.free[-1] : pattern.free[-1] + pattern.encoded], *IN_PLANE),
+        samples,
+        pattern.full / samples,
+        pattern.full / samples,
+        0,
+        tuple(((np.arange(len(share)) + 0.5) / len(share)).tolist()),
+        share,
+        (),
+        (),
+        (),
+        tuple(rows.sum(1).tolist()) if pattern.varies else None,
+        pattern.indexed if pattern.varies else "",
+        angular_sampling(units, pattern),
     )
 
 

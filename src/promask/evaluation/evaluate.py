@@ -153,8 +153,9 @@ def noise_of_middle(
     sample = data[index]
     if sample.maps is None:
         return None
-    indexed = data.geometry.indexed
-    found = measure_noise(sample, mask, recon, acceleration, replicas, device=device, indexed=indexed)
+    indexed, trajectory = data.geometry.indexed, data.geometry.trajectory
+    about: dict[str, Any] = {"device": device, "indexed": indexed, "trajectory": trajectory}
+    found = measure_noise(sample, mask, recon, acceleration, replicas, **about)
     which = f"{'series' if indexed else 'image'} {index}"
     return replace(found, where=", ".join(filter(None, (which, found.where))))
 

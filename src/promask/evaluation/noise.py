@@ -18,12 +18,14 @@ from torch import Tensor
 from promask.data.device import CPU
 from promask.data.hybrid import largest_magnitude, slice_at
 from promask.errors import InputError
+from promask.evaluation.images import mask_in_fft_order
 from promask.evaluation.point_spread import spread_function
 from promask.losses import freeze_networks
 from promask.operators.encoding import combine_coils
-from promask.operators.fourier import fft_order, space_axes, spectrum
+from promask.operators.fourier import space_axes, spectrum
+from promask.operators.trajectory import Trajectory
 from promask.recon.base import Reconstruction, reconstruct_spectra
-from promask.types import AnyArray, Cut, Image, Mask, Sample
+from promask.types import AnyArray, Cut, Geometry, Image, Mask, Sample
 
 REPLICAS = 16
 """The number of pseudo-replicas unless another one is asked for."""
@@ -119,11 +121,14 @@ def measure_noise(
     seed: int = 0,
     device: torch.device = CPU,
     indexed: str = "",
+    trajectory: Trajectory | None = None,
 ) -> NoiseMap:
     """Measure the noise amplification of a reconstruction by pseudo-replicas (Robson et al. 2008).
 
     White complex noise is added to the fully sampled k-space of all coils, again and again, and each replica is
-    reconstructed with the mask.
+    reconstructed with the mask. Along a trajectory, it is added to the samples of all candidates; as those of a
+    spoke are read in the time of a Cartesian line, each has the more noise, the more of them there are. Then the
+    acceleration of the g-factor is what a fully sampled Cartesian scan acquires over what is acquired.
 
     Args:
         sample: The fully sampled scan, (coil, *space), with its coil sensitivities.
@@ -136,6 +141,7 @@ def measure_noise(
         seed: The same seed gives the same noise.
         device: Where PyTorch computes.
         indexed: Of a series, what its first axis counts; empty for slices and volumes.
+        trajectory: What samples lie on; None: k-space is Cartesian.
 
     Returns:
         The noise amplification of every pixel of the object; of a series whose frames have lines, those of one
@@ -152,32 +158,39 @@ def measure_noise(
             f"reconstruction that uses them."
         )
     indexes = int(bool(indexed))
-    sample, mask, where = slice_of(sample, mask, position, indexes)
+    sample, mask, where = (sample, mask, "") if trajectory else slice_of(sample, mask, position, indexes)
     assert sample.maps is not None
-    axes = space_axes(mask.ndim - indexes)
     cut, at = Cut.of([sample.place]), getattr(recon, "at", None)
     recon = recon if cut is None or at is None else at(cut)
     images, maps = (each[None].to(torch.complex64).to(device) for each in (sample.image, sample.maps))
     full = combine_coils(images, maps)
     sigma = SIGMA * float(full.abs().max())
-    kspace = spectrum(images, axes)
-    weights = fft_order(mask, mask.ndim - indexes).to(kspace.real)
+    level = sigma
+    if trajectory is None:
+        kspace = spectrum(images, space_axes(mask.ndim - indexes))
+    else:
+        assert sample.kspace is not None
+        kspace, level = sample.kspace[None].to(device), sigma * math.sqrt(trajectory.oversampling)
+        read = int(mask.sum()) / trajectory.oversampling
+        acceleration = math.prod(sample.image.shape[1:]) / read
+    weights = mask_in_fft_order(mask, Geometry(indexed=indexed, trajectory=trajectory)).to(kspace.real)
     generator = torch.Generator().manual_seed(seed)
     spread = RunningVariance()
     with torch.no_grad(), freeze_networks(recon=recon):
         for start in range(0, replicas, AT_A_TIME):
             count = min(AT_A_TIME, replicas - start)
             noise = torch.randn((count, *kspace.shape[1:]), generator=generator, dtype=torch.complex64)
-            found = reconstruct_spectra(recon, kspace + sigma * noise.to(device), weights, maps, indexes)
+            noisy = kspace + level * noise.to(device)
+            found = reconstruct_spectra(recon, noisy, weights, maps, indexes, trajectory)
             for image in found[:, 0].cpu():
                 spread.add(image)
     # Sensitivities have a sum of squares of 1: the noise of the fully sampled scan is that of k-space.
     amplification = spread.deviation().to(torch.float32) / sigma
     inside = object_of(sample)
     amplification[~inside] = math.nan
-    sense = (
-        None if indexed else sense_noise(sample.maps, mask, acceleration, inside, largest_group=len(sample.maps))
-    )
+    sense = None
+    if not indexed and trajectory is None:
+        sense = sense_noise(sample.maps, mask, acceleration, inside, largest_group=len(sample.maps))
     return NoiseMap(amplification, acceleration, recon.name, "replicas", replicas, SIGMA, where, sense, indexed)
 
 

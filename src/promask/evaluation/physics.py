@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from promask.evaluation.density import SamplingDensity, sampling_density
+from promask.evaluation.density import SamplingDensity, rotation_density, sampling_density
 from promask.evaluation.point_spread import PointSpread, point_spread
+from promask.evaluation.rotations import rotation_point_spread
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry, Mask
 
@@ -37,12 +38,14 @@ def mask_physics(mask: Mask, pattern: Pattern, voxel: Sequence[float] = ()) -> M
     Args:
         mask: (*space), centred.
         pattern: Its undersampled axes.
-        voxel: The size of a voxel in mm along each axis; empty if it is not known.
+        voxel: The size of a voxel in mm along each axis of the images; empty if it is not known.
 
     Returns:
         Its point-spread function and its sampling density, in numbers.
     """
     units = pattern.restrict(mask)
+    if pattern.trajectory is not None:
+        return MaskPhysics(rotation_point_spread(units, pattern, voxel), rotation_density(units, pattern))
     return MaskPhysics(point_spread(units, pattern, voxel), sampling_density(units, pattern))
 
 

@@ -81,7 +81,7 @@ def point_spread(units: UnitMask, pattern: Pattern, voxel: Sequence[float] = ())
     profiles = [spread_profile(units, position) for position in directions]
     complete = [spread_profile(~pattern.padding(), position) for position in directions]
     widths = [half_maximum_width(profile) for profile in profiles]
-    first_minima = [_first_minimum(profile) for profile in profiles]
+    first_minima = [first_minimum(profile) for profile in profiles]
     ends = [1.0] * pattern.varies + first_minima
     outside = torch.zeros(units.shape, dtype=torch.bool)
     for position, (n, end) in enumerate(zip(units.shape, ends, strict=True)):
@@ -158,7 +158,7 @@ def direction_names(pattern: Pattern) -> tuple[str, ...]:
     return tuple(pattern.directions[axis] if pattern.directions else f"axis {axis}" for axis in axes)
 
 
-def _first_minimum(profile: Float[Tensor, " points"]) -> float:
+def first_minimum(profile: Float[Tensor, " points"]) -> float:
     """Where the magnitude rises for the first time, in pixels from the peak; beyond the end if it never does."""
     rising = np.flatnonzero(np.diff(profile.numpy()) > 1e-9)
     return float(rising[0] if len(rising) else len(profile)) / OVERSAMPLING

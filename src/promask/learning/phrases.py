@@ -10,6 +10,8 @@ def unit_noun(pattern: Pattern) -> str:
     >>> unit_noun(Pattern((4, 6), (1,)))
     'lines'
     """
+    if pattern.trajectory is not None:
+        return pattern.trajectory.noun
     return "lines" if pattern.encoded == 1 else "samples"
 
 
@@ -21,7 +23,7 @@ def sample_noun(pattern: Pattern) -> str:
     """
     if pattern.indexed:
         return "series"
-    return "volume" if len(pattern.shape) == 3 else "image"
+    return "volume" if len(pattern.image_shape) == 3 else "image"
 
 
 def units_acquired(pattern: Pattern, budget: int) -> str:
@@ -34,6 +36,9 @@ def units_acquired(pattern: Pattern, budget: int) -> str:
     '24 of 192 lines in each of 20 frames'
     >>> units_acquired(Pattern((20, 192, 4), (0, 1), indexed="frame", period=5), 97)
     '97 of 960 lines in 5 frames, which are repeated to 20'
+    >>> from promask.types import Geometry
+    >>> units_acquired(Pattern.on((192, 192), Geometry(), "radial"), 32)
+    '32 of 384 spokes (a complete scan has 302)'
 
     Args:
         pattern: The pattern of the mask.
@@ -45,6 +50,9 @@ def units_acquired(pattern: Pattern, budget: int) -> str:
     noun = unit_noun(pattern)
     if not pattern.varies:
         same = f", the same in each of {pattern.shape[0]} {pattern.indexed}s" if pattern.indexed else ""
+        if pattern.trajectory is not None:
+            partitions = f" in {pattern.unit_shape[-1]} partitions" if pattern.encoded else ""
+            return f"{budget} of {pattern.units} {noun}{partitions} (a complete scan has {pattern.full}){same}"
         return f"{budget} of {pattern.units} {noun}{same}"
     own, every = pattern.unit_shape[0], pattern.shape[0]
     frames = f"{own} {pattern.indexed}s"
@@ -55,6 +63,27 @@ def units_acquired(pattern: Pattern, budget: int) -> str:
     if pattern.limits.equal_per == 0 and pattern.limits.equal_group == 1 and budget % own == 0:
         return f"{budget // own} of {pattern.units // own} {noun} in each of {frames}{repeated}"
     return f"{budget} of {pattern.units} {noun} in {frames}{repeated}"
+
+
+def kept_reference(reference: str, pattern: Pattern) -> str:
+    """That a reference mask took the place of the learned one, in a sentence.
+
+    >>> kept_reference("energy", Pattern((4, 6), (1,)))
+    "Kept the reference mask 'energy': what was learned was not better."
+
+    Args:
+        reference: Its name.
+        pattern: That of the run.
+
+    Returns:
+        The sentence.
+    """
+    if pattern.trajectory is None:
+        return f"Kept the reference mask {reference!r}: what was learned was not better."
+    return (
+        f"Kept {reference} {pattern.trajectory.noun}: no density of angles was certainly better (0.1 dB and two "
+        f"standard errors) over the patients."
+    )
 
 
 def split_of_contrasts(pattern: Pattern, units: UnitMask) -> str:
