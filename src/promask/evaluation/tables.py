@@ -142,7 +142,25 @@ def factor(acceleration: float) -> str:
     >>> factor(8.0)
     'x8'
     """
-    return f"x{acceleration:g}"
+    return f"x{acceleration:.4g}"
+
+
+def heading(acceleration: float, complete: int, rotations: str) -> str:
+    """The same, with the number of spokes that it is, where there are spokes.
+
+    >>> heading(8.0, 0, ""), heading(9.4375, 302, "spokes")
+    ('x8', '32 spokes, x9.438')
+
+    Args:
+        acceleration: An acceleration that was asked for.
+        complete: How many spokes a complete scan has; 0 if k-space is Cartesian.
+        rotations: `spokes` or `interleaves`.
+
+    Returns:
+        What stands above tables and columns.
+    """
+    many = f"{math.floor(complete / acceleration + 1e-9)} {rotations}, " if rotations else ""
+    return f"{many}{factor(acceleration)}"
 
 
 def quality_cells(rows: Sequence[Scores], metrics: Mapping[str, Metric]) -> list[list[TableCell]]:
@@ -179,8 +197,14 @@ def method_tables(comparison: Comparison) -> Iterator[tuple[str, Table]]:
                 [row.method, _achieved(row), *cells, _seconds(row), _masks(row)]
                 for row, cells in rows_with_full(comparison, acceleration, metrics)
             ]
-            title = f"{factor(acceleration)}, {group}" if group else factor(acceleration)
+            title = _heading(comparison, acceleration)
+            title = f"{title}, {group}" if group else title
             yield title, Table(headings, rows)
+
+
+def _heading(comparison: Comparison, acceleration: float) -> str:
+    read = comparison.images.read
+    return heading(acceleration, read.complete, read.rotations)
 
 
 def _achieved(row: Scores) -> str:
@@ -244,7 +268,8 @@ def latex(comparison: Comparison) -> str:
     arrows = {1: r"$\uparrow$", -1: r"$\downarrow$"}
     names = [rf"\textit{{{metric.heading.partition(' (')[0]}}} {arrows[metric.sign]}" for metric in first.values()]
     headings = [r"$\alpha$", *(rf"\multicolumn{{2}}{{c}}{{{name}}}" for name in names)]
-    groups = [rf"\multicolumn{{{width}}}{{c}}{{\textbf{{\texttt{{{factor(a)}}}}}}}" for a in accelerations]
+    above = [_heading(comparison, acceleration) for acceleration in accelerations]
+    groups = [rf"\multicolumn{{{width}}}{{c}}{{\textbf{{\texttt{{{each}}}}}}}" for each in above]
     ends = [1 + width * place for place in range(1 + len(accelerations))]
     rules = [rf"\cmidrule(lr){{{before + 1}-{last}}}" for before, last in pairwise(ends)]
     body: list[str] = []
@@ -319,6 +344,7 @@ def about_differences(comparison: Comparison) -> str:
         else f" Too few for a confidence interval: {count(values, noun)}."
     )
     best = "The best other is the best of the methods with as many free axes or fewer."
+    best = "The best other is the best of the other methods." if comparison.images.read.rotations else best
     own = "subject" if are_enough(comparison.subjects) else noun
     worst = f" Worst, gaining: the difference of the {own} that gains least, and how many gain."
     less = [metric.heading for metric in comparison.measure.own.values() if metric.sign < 0]

@@ -12,7 +12,7 @@ from promask.evaluation.conventions import Metric
 from promask.evaluation.images import full_images, reconstruct_one
 from promask.evaluation.physics import pattern_of
 from promask.evaluation.stability import Stability
-from promask.evaluation.tables import factor
+from promask.evaluation.tables import factor, heading
 from promask.figures.contours import SegmentedSlice, contour_grid_of, segment_slice
 from promask.figures.images import quality_caption
 from promask.figures.layout import (
@@ -25,17 +25,19 @@ from promask.figures.layout import (
     height_for,
     hide_spines,
     image_axes,
+    kspace_axes,
     kspace_in_decibels,
-    kspace_plane,
     padding_of,
     picture,
     plane,
     plane_note,
+    units_picture,
 )
 from promask.learning.phrases import units_acquired
 from promask.losses.segmentation import Segmentation
 from promask.recon.base import Reconstruction
 from promask.recon.zero_filled import ZERO_FILLED
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
 if TYPE_CHECKING:
@@ -89,13 +91,17 @@ def _panel(
     more = metric.sign > 0
     axes.set_title(f"{metric.title} {'↑' if more else '↓'}", fontsize=11)
     axes.set_yscale("linear" if more else "log")
-    _acceleration_axis(axes, comparison.accelerations, [x for row in comparison.scores for x in row.achieved])
+    read = comparison.images.read
+    names = [heading(each, read.complete, read.rotations).replace(", ", "\n") for each in comparison.accelerations]
+    _acceleration_axis(
+        axes, comparison.accelerations, names, [x for row in comparison.scores for x in row.achieved]
+    )
 
 
 def line_styles(comparison: Comparison) -> dict[str, dict[str, Any]]:
-    """Of each method: promask strong and on top, others muted; dashed if only one axis is free."""
+    """Of each method: promask strong and on top, others muted; dashed if it has lines, and no spokes."""
     styles: dict[str, dict[str, Any]] = {}
-    free = {row.method: row.free for row in comparison.scores}
+    lines = {row.method: row.free == 1 and not comparison.images.read.rotations for row in comparison.scores}
     for learned in (True, False):
         names = dict.fromkeys(row.method for row in comparison.scores if row.is_promask == learned)
         colours = LEARNED_COLOURS if learned else OTHER_COLOURS
@@ -103,7 +109,7 @@ def line_styles(comparison: Comparison) -> dict[str, dict[str, Any]]:
             styles[method] = {
                 "color": colours[place % len(colours)],
                 "marker": MARKERS[place % len(MARKERS)],
-                "linestyle": "--" if free[method] == 1 else "-",
+                "linestyle": "--" if lines[method] else "-",
                 "linewidth": 2.6 if learned else 1.3,
                 "markersize": 6 if learned else 4.5,
                 "zorder": 3 + learned + (method == "promask"),
@@ -126,9 +132,9 @@ def _line(axes: "Axes", rows: list[Scores], metric: str, style: Mapping[str, Any
             axes.vlines(at, low, high, color=style["color"])
 
 
-def _acceleration_axis(axes: "Axes", accelerations: list[float], achieved: list[float]) -> None:
+def _acceleration_axis(axes: "Axes", accelerations: list[float], names: list[str], achieved: list[float]) -> None:
     axes.set_xscale("log", base=2)
-    axes.set_xticks(accelerations, [factor(acceleration) for acceleration in accelerations])
+    axes.set_xticks(accelerations, names)
     axes.set_xticks([], minor=True)
     if len(accelerations) == 1:
         axes.set_xlim(min(accelerations[0] / 2, *achieved), max(accelerations[0] * 2, *achieved))
@@ -161,19 +167,21 @@ def picture_grid(
     space, extent = data.shape[1:], data.geometry.extent
     first = next(mask for of_method in masks.values() for mask in of_method.values())
     pattern = pattern_of(first, data.geometry)
-    shown, of_image = pattern.pictured, image_axes(pattern)
+    shown, of_image = kspace_axes(pattern), image_axes(pattern)
     target = full_images(data, range(index, index + 1), recon)[0, 0]
     target = plane(target, of_image) if data.geometry.indexed else target
     kspace, padding = (plane(each, shown) for each in (kspace_in_decibels(data, index), padding_of(space, extent)))
     window = grey_window(target)
     pair = [PICTURE**2 / height_for(PICTURE, shape) for shape in (target.shape, kspace.shape)]
+    along = data.geometry.trajectory
+    complete, noun = (0, "") if along is None else (along.full, along.noun)
     rows = 1 + len(masks)
     grid = Grid.of(
         pair * len(accelerations), [PICTURE] * rows, [1] * rows, gaps=[GAP, BETWEEN] * len(accelerations)
     )
     for place, acceleration in enumerate(accelerations):
         column = 2 * place
-        grid.name_column(column, factor(acceleration), span=2)
+        grid.name_column(column, heading(acceleration, complete, noun), span=2)
         grid.show(0, column, target, "fully sampled", **window)
         grid.show(0, column + 1, kspace, "its k-space (log)", padding, cmap=MAGNITUDE, **frames_style(pattern))
         for row, of_method in enumerate(masks.values(), start=1):
@@ -232,14 +240,15 @@ def stability_figure(result: Stability) -> "Figure":
         images[0].set_xlabel("the plane through the centre")
         kspace[0].set_xlabel(plane_note(run.distribution.pattern))
 
-    distribution, shown = run.distribution, run.distribution.pattern.pictured
-    units = units_acquired(distribution.pattern, distribution.budget)
-    picture(
-        kspace[0], plane(distribution.mean(), shown), "Probabilities, from 0 to 1", cmap="viridis", vmin=0, vmax=1
-    )
-    picture(kspace[1], plane(run.mask, shown), f"Mode: {units}", cmap="gray", vmin=0, vmax=1)
-    random = plane(example.random_mask, shown)
-    picture(kspace[2], random, f"Random mask: {units}", cmap="gray", vmin=0, vmax=1)
+    distribution, pattern = run.distribution, run.distribution.pattern
+    units = units_acquired(pattern, distribution.budget)
+    units = units if pattern.trajectory is None else f"{distribution.budget} {pattern.trajectory.noun}"
+    probabilities = distribution.probabilities
+    units_picture(kspace[0], probabilities, pattern, "Probabilities, from 0 to 1", cmap="viridis", vmax=1)
+    for axes, (title, mask) in zip(
+        kspace[1:], {"Mode": run.mask, "Random mask": example.random_mask}.items(), strict=False
+    ):
+        units_picture(axes, pattern.restrict(mask).float(), pattern, f"{title}: {units}", cmap="gray", vmax=1)
     if result.agreement is None:
         kspace[3].set_axis_off()
         note = (
@@ -249,12 +258,16 @@ def stability_figure(result: Stability) -> "Figure":
         )
         kspace[3].text(0.5, 0.5, note, ha="center", va="center", fontsize=11, color="gray")
     else:
-        over_members = kspace_plane(run.variance.sqrt(), distribution.pattern)
-        _spread(kspace[3], over_members, f"Probabilities over {result.agreement.members} members", "")
+        over_members = f"Probabilities over {result.agreement.members} members"
+        _spread(kspace[3], run.variance.sqrt(), over_members, "", pattern)
     return figure
 
 
-def _spread(axes: "Axes", values: torch.Tensor, of: str, unit: str) -> None:
-    """A map of standard deviations, with its scale; what never varies is dark."""
-    picture(axes, values, of, cmap="magma", vmin=0, vmax=float(values.max()) or 1)
+def _spread(axes: "Axes", values: torch.Tensor, of: str, unit: str, pattern: Pattern | None = None) -> None:
+    """A map of standard deviations, or one for each unit, with its scale; what never varies is dark."""
+    style: dict[str, Any] = {"cmap": "magma", "vmax": float(values.max()) or 1}
+    if pattern is None:
+        picture(axes, values, of, vmin=0, **style)
+    else:
+        units_picture(axes, values, pattern, of, **style)
     add_colour_bar(axes, axes.inset_axes((1.03, 0, 0.04, 1)), f"standard deviation{unit}", 9, 8)

@@ -32,6 +32,8 @@ from promask.figures.layout import (
     grey_window,
     height_for,
     image_axes,
+    kspace_axes,
+    kspace_height,
     kspace_in_decibels,
     most_detail,
     padding_of,
@@ -254,7 +256,7 @@ def reconstructions(
     masks = {name: check_mask(mask, data) for name, mask in masks.items()}
     found = {name: reconstruct_one(mask, data, index, recon, device=device) for name, mask in masks.items()}
     pattern = pattern_of(next(iter(masks.values())), data.geometry)
-    shown, of_image = pattern.pictured, image_axes(pattern)
+    shown, of_image = kspace_axes(pattern), image_axes(pattern)
     target = plane(next(iter(found.values())).target[0, 0], of_image)
     box = most_detail(target) if zoom is None else check_box(zoom, target)
     window, highest = grey_window(target), float(target.max())
@@ -264,9 +266,8 @@ def reconstructions(
     columns = 1 + len(masks)
     width = min(width_of(columns), WIDEST)
     closer = target[box]
-    heights = [height_for(width, each.shape) for each in (target, closer, target)] + [
-        height_for(width, shape, shown)
-    ]
+    heights = [height_for(width, each.shape) for each in (target, closer, target)]
+    heights += [kspace_height(width, pattern)]
     grid = Grid.of([width] * columns, heights, lines=[2, 0, 0, 1])
     for row, name in enumerate(("image", "zoom", f"error x {factor}", "mask")):
         grid.name_row(row, name)

@@ -17,6 +17,7 @@ from promask.data.atomic import check_writable, replace_file
 from promask.errors import InputError
 from promask.evaluation.evaluate import achieved_acceleration
 from promask.evaluation.physics import pattern_of
+from promask.figures.rotations import draw_rotations, rows_name, several_rows
 from promask.operators.fourier import space_axes, to_kspace
 from promask.sampling.pattern import Pattern
 from promask.types import AnyArray, Geometry, Mask, SampleSet
@@ -31,6 +32,8 @@ ERROR = SPREAD = "magma"
 """Colour maps that also grow lighter from end to end, so that a figure can be read in grey."""
 PADDING = "0.35"
 """The grey of what is never acquired."""
+ROWS = 0.8
+"""The height of a picture of angles in all frames, relative to its width."""
 BRIGHTEST = 0.995
 """The part of the pixels that are not brighter than white."""
 
@@ -68,6 +71,37 @@ def plane(values: AnyArray, shown: tuple[int, int] = (-2, -1)) -> AnyArray:
     return values[tuple(where)]
 
 
+def units_picture(axes: "Axes", values: AnyArray, pattern: Pattern, title: str = "", **style: Any) -> None:
+    """Show values of the units of a pattern: on their plane of k-space, or as spokes; grey is never acquired.
+
+    Args:
+        axes: Of matplotlib.
+        values: (*unit_shape), centred; spokes are the darker, the larger they are.
+        pattern: The pattern.
+        title: Written above.
+        **style: That of `imshow`.
+    """
+    if pattern.trajectory is None:
+        style = {"vmin": 0, **frames_style(pattern), **style}
+        picture(axes, kspace_plane(values, pattern), title, kspace_plane(pattern.never(), pattern), **style)
+        return
+    draw_rotations(axes, values, pattern, vmax=style.get("vmax", 1))
+    if title:
+        axes.set_title(title, fontsize=11, parse_math=False)
+
+
+def kspace_height(width: float, pattern: Pattern) -> float:
+    """The height of such a picture."""
+    if pattern.trajectory is not None:
+        return ROWS * width if several_rows(pattern) else width
+    return height_for(width, pattern.shape, pattern.pictured)
+
+
+def kspace_axes(pattern: Pattern) -> tuple[int, int]:
+    """The two axes of Cartesian k-space that are shown beside a mask: those of the mask, if it is Cartesian."""
+    return pattern.pictured if pattern.trajectory is None else (-2, -1)
+
+
 def kspace_plane(values: AnyArray, pattern: Pattern) -> AnyArray:
     """Values of the units of a pattern, on the plane of k-space that is undersampled."""
     return plane(pattern.expand(values), pattern.pictured)
@@ -79,8 +113,8 @@ def image_axes(pattern: Pattern) -> tuple[int, int]:
     >>> image_axes(Pattern((20, 6, 5), free=(0, 1), indexed="frame"))
     (-2, -1)
     """
-    if not pattern.indexed:
-        return pattern.pictured
+    if not pattern.indexed or pattern.trajectory is not None:
+        return kspace_axes(pattern)
     free = tuple(axis - 1 for axis in pattern.free[pattern.varies :])
     readout = None if pattern.readout is None else pattern.readout - 1
     return Pattern(pattern.shape[1:], free, readout=readout).pictured
@@ -98,6 +132,8 @@ def plane_note(pattern: Pattern) -> str:
     >>> plane_note(Pattern((4, 6, 5), free=(1, 2), directions=("kx", "ky", "kz")))
     'ky down, kz across'
     """
+    if pattern.trajectory is not None:
+        return f"{rows_name(pattern)} down, angles across" if several_rows(pattern) else "ky down, kx across"
     names = list(pattern.directions) or [f"axis {axis}" for axis in range(len(pattern.shape))]
     names[0] = f"{pattern.indexed}s" if pattern.indexed else names[0]
     down, across = (names[axis] for axis in pattern.pictured)
@@ -206,20 +242,24 @@ class Grid:
         left, top = self._corner(row, column)
         axes = self._axes(left, top, self.widths[column], self.heights[row])
         picture(axes, values, padding=padding, **style)
-        axes.set_xlabel(caption, fontsize=TEXT, labelpad=2, color="0.15", linespacing=1.15, parse_math=False)
+        _caption(axes, caption)
         return axes
 
     def show_units(
         self, row: int, column: int, values: AnyArray, pattern: Pattern, caption: str = "", **style: Any
     ) -> "Axes":
-        """Values of the units of a pattern, on their plane of k-space; what is never acquired is grey."""
-        never = kspace_plane(pattern.never(), pattern)
-        style = {"vmin": 0, **frames_style(pattern), **style}
-        return self.show(row, column, kspace_plane(values, pattern), caption, never, **style)
+        """Values of the units of a pattern, as `units_picture` has them, with what is to be said of them below."""
+        left, top = self._corner(row, column)
+        axes = self._axes(left, top, self.widths[column], self.heights[row])
+        units_picture(axes, values, pattern, **style)
+        _caption(axes, caption)
+        return axes
 
     def show_mask(self, row: int, column: int, mask: Mask, geometry: Geometry) -> None:
         """A mask, with the acceleration that it achieves; of series, the lines of each frame are a row."""
         achieved, pattern = f"x{achieved_acceleration(mask, geometry):.4g}", pattern_of(mask, geometry)
+        if pattern.trajectory is not None:
+            achieved = f"{int(pattern.restrict(mask).sum())} {pattern.trajectory.noun}, {achieved}"
         self.show_units(row, column, pattern.restrict(mask), pattern, achieved, cmap=MASK, vmax=1)
 
     def panel(self, row: int) -> "Axes":
@@ -286,11 +326,15 @@ class Grid:
 
 def add_colour_bar(of: "Axes", axes: "Axes", label: str, size: float, tick_size: float, **style: Any) -> Any:
     """The colours of a picture on axes of their own."""
-    bar = of.figure.colorbar(of.images[0], cax=axes)
+    bar = of.figure.colorbar((*of.images, *of.collections)[0], cax=axes)
     bar.set_label(label, fontsize=size, **style)
     bar.ax.tick_params(labelsize=tick_size)
     bar.outline.set_edgecolor("lightgray")
     return bar
+
+
+def _caption(axes: "Axes", text: str) -> None:
+    axes.set_xlabel(text, fontsize=TEXT, labelpad=2, color="0.15", linespacing=1.15, parse_math=False)
 
 
 def _below(lines: int) -> float:

@@ -23,18 +23,18 @@ from promask.figures.layout import (
     SPREAD,
     TEXT,
     Grid,
-    frames_style,
     grey_window,
     height_for,
     hide_spines,
     image_axes,
-    kspace_plane,
-    picture,
+    kspace_height,
     plane,
     plane_note,
+    units_picture,
     width_of,
 )
 from promask.learners import describe
+from promask.learners.base import ROTATIONS
 from promask.learning.phrases import unit_noun, units_acquired
 from promask.learning.run import Run
 from promask.recon.base import Reconstruction
@@ -73,8 +73,8 @@ class TrajectoryStep:
 
     @property
     def acceleration(self) -> float:
-        """All units over those of the mask."""
-        return self.pattern.units / self.units
+        """All units, or those of a complete scan, over those of the mask."""
+        return self.pattern.full / self.units
 
 
 def trajectory_steps(run: Run) -> list[TrajectoryStep]:
@@ -86,11 +86,14 @@ def trajectory_steps(run: Run) -> list[TrajectoryStep]:
         )
     budgets, pattern = run.history.budget, run.distribution.pattern
     kept = zip(run.trajectory.steps, run.trajectory.probabilities, strict=True)
+    # A learner for spokes alone starts from uniform ones, and not from probabilities.
+    first = int(describe(run.config.learner).patterns == (ROTATIONS,))
     return [
         TrajectoryStep(
             step, theta, pattern, budgets[max(step, 1) - 1]
         )  # the start: within the budget of the first step
         for step, theta in kept
+        if step >= first
     ]
 
 
@@ -121,7 +124,10 @@ def trajectory_notes(run: Run) -> str:
     """What one must know of the steps of a run: whose they are, and whether its mask came from them."""
     members, reference = run.config.members, run.record.reference
     notes = [f"The first of {members} members."] if members > 1 else []
-    notes += [f"The run ended with the reference mask {reference!r}, which was better."] if reference else []
+    if reference and run.distribution.pattern.trajectory is not None:
+        notes += [f"The run ended with {reference} {unit_noun(run.distribution.pattern)}."]
+    elif reference:
+        notes += [f"The run ended with the reference mask {reference!r}, which was better."]
     return " ".join(notes)
 
 
@@ -163,7 +169,7 @@ def film(
     target = plane(results[0].target[0, 0], image_axes(pattern))
     window = grey_window(target)
     width, notes = width_of(len(steps) + 1), trajectory_notes(run)
-    heights = [height_for(width, target.shape), height_for(width, pattern.shape, pattern.pictured)]
+    heights = [height_for(width, target.shape), kspace_height(width, pattern)]
     grid = Grid.of([width] * (len(steps) + 1), heights, lines=[2, 2], notes=1 if notes else 0)
     for column, (step, result) in enumerate(zip(steps, results, strict=True)):
         grid.name_column(column, f"step {step.step}" if step.step else "start")
@@ -228,7 +234,7 @@ def steps_of_phases(run: Run) -> list[tuple[str, TrajectoryStep]]:
         names = {step.step: f"{name}, step {step.step}" for name, step in named.items()}
     else:
         chosen, names = spread_out(kept, 4), {}
-    names |= {kept[0].step: "start", kept[-1].step: f"end, step {kept[-1].step}"}
+    names |= {0: "start", kept[-1].step: f"end, step {kept[-1].step}"}
     unique = {step.step: step for step in chosen}
     return [(names.get(number, f"step {number}"), unique[number]) for number in sorted(unique)]
 
@@ -393,25 +399,15 @@ def overview(run: Run) -> "Figure":
     columns = len(maps) + 2
     figure = Figure(figsize=(4.4 * columns, 4), layout="constrained")
     grid = figure.subplots(1, columns)
-    padding = kspace_plane(pattern.never(), pattern)
     for axes, (title, (values, colours, most)) in zip(grid, maps.items(), strict=False):
-        picture(
-            axes,
-            kspace_plane(values, pattern),
-            title,
-            padding,
-            cmap=colours,
-            vmin=0,
-            vmax=most,
-            **frames_style(pattern),
-        )
-        figure.colorbar(axes.images[0], ax=axes)
+        units_picture(axes, values, pattern, title, cmap=colours, vmax=most)
+        figure.colorbar((*axes.images, *axes.collections)[0], ax=axes)
     title = f"Mask: {units_acquired(pattern, distribution.budget)}, x{run.acceleration:.4g}"
-    shown = plane(run.mask, pattern.pictured)
-    picture(grid[-2], shown, title, padding, cmap=MASK, vmin=0, vmax=1, **frames_style(pattern))
+    title = title if pattern.trajectory is None else title.removeprefix("Mask: ").replace(" (", "\n(")
+    units_picture(grid[-2], pattern.restrict(run.mask).float(), pattern, title, cmap=MASK, vmax=1)
     notes = ["probabilities are 0 or 1 only"] if decided else []
-    notes += [plane_note(pattern)] if run.mask.ndim > 2 else []
-    notes += ["grey: padding, never acquired"] if padding.any() else []
+    notes += [plane_note(pattern)] if run.mask.ndim > 2 or pattern.trajectory is not None else []
+    notes += ["grey: padding, never acquired"] if pattern.never().any() else []
     grid[-2].set_xlabel("\n".join(notes))
     learning_curves(grid[-1], run)
     return figure

@@ -23,6 +23,7 @@ from promask.figures.layout import (
     grey_window,
     height_for,
     image_axes,
+    kspace_height,
     plane,
     width_of,
 )
@@ -56,7 +57,7 @@ def probabilities(runs: Sequence[Run], examples: Mapping[str, Image] | None = No
     heights = [_height(width, next(iter(row.values()))) for row in rows.values()]
     grid = Grid.of([width] * columns, heights, lines=[0] * len(rows), right=PROBABILITY_BAR)
     for column, acceleration in enumerate(accelerations):
-        grid.name_column(column, f"x{acceleration:g}")
+        grid.name_column(column, f"x{acceleration:.4g}")
     if examples:
         grid.name_column(columns - 1, "example")
     for place, (name, row) in enumerate(rows.items()):
@@ -74,8 +75,7 @@ def probabilities(runs: Sequence[Run], examples: Mapping[str, Image] | None = No
 
 
 def _height(width: float, run: Run) -> float:
-    pattern = run.distribution.pattern
-    return height_for(width, pattern.shape, pattern.pictured)
+    return kspace_height(width, run.distribution.pattern)
 
 
 def examples_of(runs: Sequence[Run], on_file: OnFile | None = None) -> dict[str, Image]:
@@ -181,7 +181,7 @@ def variance(
 
 def column_names(runs: Sequence[Run]) -> list[str]:
     """What columns are called: the accelerations, and, where these are alike or the data are not, the data."""
-    accelerations = [f"x{run.config.acceleration:g}" for run in runs]
+    accelerations = [f"x{run.config.acceleration:.4g}" for run in runs]
     sources = [short_source(run.record.data.source) for run in runs]
     if len(set(accelerations)) == len(runs) and len(set(sources)) == 1:
         return accelerations

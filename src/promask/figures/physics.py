@@ -1,5 +1,6 @@
 """What physicists look at: point-spread functions, noise amplification and sampling density; masks are columns."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,15 @@ import torch
 from promask.errors import InputError
 from promask.evaluation.density import sampling_density
 from promask.evaluation.noise import NoiseMap
-from promask.evaluation.point_spread import (
-    OVERSAMPLING,
-    direction_names,
-    point_spread,
-    spread_function,
-    spread_profile,
+from promask.evaluation.physics import mask_physics
+from promask.evaluation.point_spread import OVERSAMPLING, spread_function, spread_profile
+from promask.evaluation.rotations import (
+    FIELDS,
+    IN_PLANE,
+    angular_density,
+    rotation_profile,
+    rotation_spread,
+    unit_rows,
 )
 from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
@@ -35,6 +39,7 @@ from promask.figures.layout import (
     plane,
     width_of,
 )
+from promask.figures.rotations import draw_rotations, rows_name, several_rows
 from promask.sampling.limits import CONTRAST
 
 if TYPE_CHECKING:
@@ -51,6 +56,10 @@ REACH = 8
 """Pixels from the peak that profiles show, at least."""
 OUTLINE, ELLIPSE, FULL = "tab:red", "tab:cyan", "0.6"
 """The colours of the calibration region, of the ellipse within the ends of the axes, and of a complete scan."""
+FIELD = "white"
+"""The colour of the box of a field of view."""
+FINE = 180
+"""Angles at which a density is drawn."""
 WIDEST = 2.6
 """Of a column, in inches."""
 BAR = 0.7
@@ -62,8 +71,10 @@ LINES = 0.7
 def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -> "Figure":
     """The magnitude of the point-spread function on the undersampled plane, and its profile along each direction.
 
-    Where each frame has its own lines, the plane is x-f space: where a point goes, and to which frequencies. Of
-    contrasts, each has a row of its own, and the numbers are those of the one with the fewest samples.
+    That of spokes is shown on twice the field of view, of which a box is one; of frames or partitions, for all of
+    them together, which is f = 0 or z = 0. Where each frame has its own lines, the plane is x-f space: where a
+    point goes, and to which frequencies. Of contrasts, each has a row of its own, and the numbers are those of the
+    one with the fewest samples.
 
     Args:
         masks: By the names written above them: runs, exported masks, or centred arrays (*space) of 0 and 1.
@@ -73,12 +84,14 @@ def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -
         A matplotlib figure.
     """
     shown = _exported(masks)
-    directions = max(each.pattern.encoded for each in shown.values())
+    directions = max(_directions(each.pattern) for each in shown.values())
     figure, grid = _columns(shown, [1.0] + [0.62] * directions)
     for column, (name, mask) in enumerate(shown.items()):
         pattern, units = mask.pattern, mask.pattern.restrict(mask.mask)
-        found = point_spread(units, pattern, voxel)
-        if len(pattern.free) > 1:
+        found = mask_physics(mask.mask, pattern, voxel).point_spread
+        if pattern.trajectory is not None:
+            _streaks(grid[0][column], units, pattern)
+        elif len(pattern.free) > 1:
             of_contrasts = pattern.varies and pattern.indexed == CONTRAST
             spread = spread_function(units, pattern.encoded if of_contrasts else None)
             decibels = 20 * torch.log10(spread.abs().clamp_min(10 ** (FLOOR / 20)))
@@ -90,10 +103,11 @@ def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -
             down = "temporal frequency" if frames_style(pattern) and not of_contrasts else down
             axes.set_ylabel(down, fontsize=TEXT)
             axes.set_xlabel(across, fontsize=TEXT)
-            if column == len(shown) - 1:
-                add_colour_bar(axes, axes.inset_axes((1.04, 0, 0.05, 1)), "dB", TEXT, TEXT)
         else:
             _lines(grid[0][column], mask)
+        if column == len(shown) - 1 and (len(pattern.free) > 1 or pattern.trajectory is not None):
+            axes = grid[0][column]
+            add_colour_bar(axes, axes.inset_axes((1.04, 0, 0.05, 1)), "dB", TEXT, TEXT)
         lobes = f"{100 * found.side_lobe:.3g} %"
         if found.average_side_lobe is not None:
             lobes += f" (f = 0: {100 * found.average_side_lobe:.3g} %)"
@@ -102,23 +116,26 @@ def point_spread_figure(masks: Mapping[str, Any], voxel: Sequence[float] = ()) -
         grid[0][column].set_title(name, fontsize=NAME, fontweight="bold", parse_math=False)
         for position in range(directions):
             axes = grid[1 + position][column]
-            if position >= pattern.encoded:
+            if position >= len(found.directions):
                 axes.set_axis_off()
                 continue
-            _profile(axes, units, pattern, position + pattern.varies)
+            _profile(axes, _profiles(units, pattern, position), found.directions[position].removeprefix("k"))
             width = f"{found.width[position]:.3g} pixels"
             width += "" if found.width_mm is None else f", {found.width_mm[position]:.3g} mm"
             axes.set_title(f"{found.directions[position].removeprefix('k')}: width {width}", fontsize=TEXT)
     return figure
 
 
-def density_figure(masks: Mapping[str, Any]) -> "Figure":
+def density_figure(masks: Mapping[str, Any], energy: torch.Tensor | None = None) -> "Figure":
     """The mask on its undersampled plane, the samples of each k beside it, and the density against the distance.
 
-    The region that is sampled completely is outlined, and so is the ellipse within the ends of the axes.
+    The region that is sampled completely is outlined, and so is the ellipse within the ends of the axes. Of spokes
+    and interleaves: where they lie, and how densely at each angle, relative to evenly spread ones.
 
     Args:
         masks: By the names written above them: runs, exported masks, or centred arrays (*space) of 0 and 1.
+        energy: Of spokes, the energy of images at the angle of each candidate, relative to the mean; None if it is
+            not known.
 
     Returns:
         A matplotlib figure.
@@ -127,6 +144,12 @@ def density_figure(masks: Mapping[str, Any]) -> "Figure":
     figure, grid = _columns(shown, [1.15, 0.75])
     for column, (name, mask) in enumerate(shown.items()):
         pattern, units = mask.pattern, mask.pattern.restrict(mask.mask)
+        grid[0][column].set_title(name, fontsize=NAME, fontweight="bold", parse_math=False)
+        if pattern.trajectory is not None:
+            _rotations(grid[0][column], mask)
+            _angles(grid[1][column], units, pattern, energy)
+            grid[1][column].set_ylabel("density, evenly spread: 1" if column == 0 else "", fontsize=TEXT)
+            continue
         found = sampling_density(units, pattern)
         _mask(grid[0][column], mask, found.calibration)
         if pattern.encoded == 2 and not pattern.varies:
@@ -139,7 +162,6 @@ def density_figure(masks: Mapping[str, Any]) -> "Figure":
         every = f" in every {pattern.indexed}" if pattern.varies else ""
         note = f"x{found.acceleration:.4g}{within}\nACS {block}{every}"
         grid[0][column].set_xlabel(f"{grid[0][column].get_xlabel()}\n{note}", fontsize=TEXT)
-        grid[0][column].set_title(name, fontsize=NAME, fontweight="bold", parse_math=False)
         axes = grid[1][column]
         axes.step(found.radius, found.share, where="mid", color="black", linewidth=1)
         if pattern.encoded > 1:
@@ -258,6 +280,45 @@ def _mask(axes: "Axes", mask: ExportedMask, calibration: Sequence[int]) -> None:
         axes.add_patch(Ellipse((columns // 2, rows // 2), 2 * (columns // 2), 2 * (rows // 2), **style))
 
 
+def _rotations(axes: "Axes", mask: ExportedMask) -> None:
+    """Spokes in k-space, or the angles of each frame or partition, and what they amount to."""
+    pattern, found = mask.pattern, mask_physics(mask.mask, mask.pattern).density
+    assert found.angles is not None
+    draw_rotations(axes, pattern.restrict(mask.mask).float(), pattern)
+    axes.set_ylabel(rows_name(pattern) if several_rows(pattern) else "", fontsize=TEXT)
+    smallest, largest = found.angles.smallest_gap, found.angles.largest_gap
+    note = f"{found.samples} {found.angles.noun}, x{found.acceleration:.4g}\n"
+    note += (
+        f"gaps {smallest:.3g} to {largest:.3g} degrees\n"
+        if largest > smallest
+        else f"gaps {largest:.3g} degrees\n"
+    )
+    note += f"Nyquist up to {found.angles.nyquist_radius:.0%} of the radius"
+    axes.set_xlabel(note, fontsize=TEXT)
+
+
+def _angles(axes: "Axes", units: torch.Tensor, pattern: "Pattern", energy: torch.Tensor | None) -> None:
+    """The density of angles, a mark at each that is acquired, and the energy of images there."""
+    assert pattern.trajectory is not None
+    rows, degrees = unit_rows(units, pattern), math.degrees(pattern.trajectory.period)
+    places = torch.linspace(0, 1, FINE + 1)
+    density = angular_density(rows, places)
+    axes.plot(places * degrees, density, color="black", linewidth=1.1, label=pattern.trajectory.noun)
+    axes.axhline(1, color=FULL, linewidth=0.7, linestyle="--")
+    highest = float(density.max())
+    if energy is not None:
+        at = torch.arange(len(energy) + 1) * (degrees / len(energy))
+        axes.plot(at, torch.cat([energy, energy[:1]]), color=OUTLINE, linewidth=0.9, label="energy of the images")
+        highest = max(highest, float(energy.max()))
+        axes.legend(fontsize=TEXT - 1, frameon=False, loc="upper right", handlelength=1.2)
+    acquired = rows.any(0).nonzero().flatten() * (degrees / rows.shape[1])
+    axes.plot(acquired, torch.zeros(len(acquired)), "|", color="0.3", markersize=6, markeredgewidth=0.6)
+    axes.set(xlim=(0, degrees), ylim=(-0.05 * highest, 1.25 * highest))
+    axes.set_xticks(torch.linspace(0, degrees, 5).tolist())
+    axes.set_xlabel("angle from kx to ky (degrees)", fontsize=TEXT)
+    _plain(axes)
+
+
 def _marginals(axes: "Axes", counts: Sequence[Sequence[int]], names: Sequence[str]) -> None:
     """The samples of each k of both directions, beside the mask."""
     rows, columns = (np.array(each) for each in counts)
@@ -274,23 +335,56 @@ def _marginals(axes: "Axes", counts: Sequence[Sequence[int]], names: Sequence[st
         each.locator_params(nbins=2, axis="y" if each is above else "x")
 
 
-def _profile(axes: "Axes", units: torch.Tensor, pattern: "Pattern", position: int) -> None:
+def _directions(pattern: "Pattern") -> int:
+    """Along how many directions the point-spread function has a width: of spokes, in their plane and along z."""
+    return pattern.encoded if pattern.trajectory is None else len(IN_PLANE) + pattern.encoded
+
+
+def _profiles(units: torch.Tensor, pattern: "Pattern", position: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The magnitude along one direction from the peak: of a complete scan, and of a mask."""
+    if pattern.trajectory is None:
+        place = position + pattern.varies
+        return spread_profile(~pattern.padding(), place), spread_profile(units, place)
+    axis = position - pattern.encoded
+    if axis < 0:
+        partitions = unit_rows(units, pattern).any(1)
+        return spread_profile(torch.ones_like(partitions), 0), spread_profile(partitions, 0)
+    both = (torch.ones_like(units), units)
+    complete, of_mask = (rotation_profile(each, pattern, axis) for each in both)
+    return complete, of_mask
+
+
+def _profile(axes: "Axes", profiles: tuple[torch.Tensor, torch.Tensor], name: str) -> None:
     """The magnitude along one direction through the peak, beside that of a complete scan."""
-    styles: list[tuple[torch.Tensor, dict[str, Any]]] = [
-        (~pattern.padding(), {"color": FULL, "linestyle": "--", "label": "complete scan"}),
-        (units, {"color": "black", "label": "mask"}),
+    styles: list[dict[str, Any]] = [
+        {"color": FULL, "linestyle": "--", "label": "complete scan"},
+        {"color": "black", "label": "mask"},
     ]
-    for of, style in styles:
-        half = spread_profile(of, position).numpy()
+    for profile, style in zip(profiles, styles, strict=True):
+        half = profile.numpy()
         both = np.concatenate([half[:0:-1], half])
         pixels = (np.arange(len(both)) - len(half) + 1) / OVERSAMPLING
         axes.plot(pixels, both, linewidth=0.9, **style)
     axes.axhline(0.5, color=OUTLINE, linewidth=0.6, linestyle=":")
     axes.set(xlim=(-REACH, REACH), ylim=(0, 1.02))
-    name = direction_names(pattern)[position - pattern.varies].removeprefix("k")
     axes.set_xlabel(f"{name} (pixels)", fontsize=TEXT)
     axes.legend(fontsize=TEXT - 1, frameon=False, loc="upper right", handlelength=1.2)
     _plain(axes)
+
+
+def _streaks(axes: "Axes", units: torch.Tensor, pattern: "Pattern") -> None:
+    """The point-spread function of spokes in their plane, on twice the field of view, of which a box is one."""
+    from matplotlib.patches import Rectangle
+
+    spread = rotation_spread(units, pattern)
+    middle = spread[len(spread) // 2].abs()
+    decibels = 20 * torch.log10(middle.clamp_min(10 ** (FLOOR / 20)))
+    picture(axes, decibels, cmap=SPREAD, vmin=FLOOR, vmax=0)
+    rows, columns = (n // FIELDS for n in decibels.shape)
+    corner = (columns * (FIELDS - 1) / 2 - 0.5, rows * (FIELDS - 1) / 2 - 0.5)
+    axes.add_patch(Rectangle(corner, columns, rows, fill=False, edgecolor=FIELD, linewidth=0.8, linestyle="--"))
+    axes.set_ylabel("y", fontsize=TEXT)
+    axes.set_xlabel("x", fontsize=TEXT)
 
 
 def _plain(axes: "Axes") -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from jaxtyping import Float
 
 from promask.baselines import BASELINES, matching_pattern
 from promask.data.device import find_device
@@ -20,6 +21,7 @@ from promask.evaluation.methods import Method, fit_mask
 from promask.evaluation.noise import REPLICAS, NoiseMap
 from promask.evaluation.physics import MaskPhysics, mask_physics, pattern_of
 from promask.evaluation.result import Evaluation, mean_and_spread
+from promask.evaluation.rotations import angular_energy
 from promask.evaluation.segmentation import NetworkLike, measurable
 from promask.learning.records import METRICS, SERIES_METRICS, Measured, Quality, ReferenceComparison
 from promask.learning.run import Run
@@ -42,6 +44,8 @@ OF_FRAMES = ("kt-lattice", "kt-golden", "variable-density", "static-variable-den
 """Those where frames have patterns of their own."""
 OF_CONTRASTS = ("static-variable-density", "static-energy", "equal-energy", "energy")
 """Those where contrasts have patterns of their own: the first three acquire the same number of each."""
+OF_ROTATIONS = ("uniform-best", "golden", "tiny-golden", "raga", "random")
+"""Those of spokes and interleaves."""
 LEARNED = "promask"
 DRAWS = 5
 """Masks of each random baseline; one where images take long: iterative reconstructions, networks, many units."""
@@ -89,6 +93,8 @@ class RunMeasurements:
         contours: Of one image, the labels and what the network finds, if there is a network.
         physics: Of each mask, its point-spread function and its sampling density.
         noise: Of each mask, the noise amplification of the middle image, where coils are combined.
+        energy: Of spokes and interleaves, the energy of the images at the angle of each candidate, relative to the
+            mean.
     """
 
     evaluation: Evaluation
@@ -103,6 +109,7 @@ class RunMeasurements:
     contours: "Figure | None" = None
     physics: Mapping[str, MaskPhysics] = field(default_factory=dict)
     noise: Mapping[str, NoiseMap] = field(default_factory=dict)
+    energy: Float[torch.Tensor, " candidates"] | None = None
 
     def add_to(self, run: Run) -> Run:
         """The run with these measurements in its record, as run.json keeps them.
@@ -210,10 +217,13 @@ def measure_run(
         contours,
         physics,
         noise,
+        None if pattern.trajectory is None else angular_energy((few[index] for index in range(len(few))), pattern),
     )
 
 
 def _references(data: SampleSet, recon: Reconstruction, pattern: Pattern) -> tuple[str, ...]:
+    if pattern.trajectory is not None:
+        return OF_ROTATIONS
     if pattern.varies:
         return OF_FRAMES if pattern.indexed == FRAME else OF_CONTRASTS
     return REFERENCES + (FOR_COILS if recon.iterative or data.geometry.channels == "coil" else ())

@@ -31,10 +31,11 @@ from promask.export.mask_file import ExportedMask
 from promask.figures.layout import frames_style, image_axes, kspace_plane, plane, save_figure, white
 from promask.figures.learning import overview
 from promask.figures.physics import density_figure, noise_figure, point_spread_figure
+from promask.figures.rotations import draw_rotations
 from promask.figures.series import profile_figure
 from promask.learners import describe
 from promask.learning.run import Run
-from promask.report import motion, wording
+from promask.report import motion, rotations, wording
 from promask.report.measurements import LEARNED, ExampleImage, RunMeasurements
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry, Mask
@@ -82,6 +83,15 @@ def mask_picture(mask: Shaped[Tensor, "height width"]) -> str:
     return _png(mask.numpy().astype(np.uint8) * 255, two_levels=True)
 
 
+def rotations_picture(mask: Mask, pattern: Pattern) -> str:
+    """The picture of a mask of spokes or interleaves."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.4, 2.4))
+    draw_rotations(figure.add_axes((0, 0, 1, 1)), pattern.restrict(mask).float(), pattern)
+    return figure_picture(figure)
+
+
 def figure_picture(figure: "Figure") -> str:
     """A figure as a picture."""
     file = io.BytesIO()
@@ -121,6 +131,8 @@ FINE = 2**18
 """Places up to which probabilities have 16 bits; of more, 8."""
 PIXELS = 1_800_000
 """Of all pictures together: the report has to stay below 5 MB even if nothing in them can be compressed."""
+MAPS = ("mask", "probabilities", "spread", "trajectory")
+"""Pictures of Cartesian k-space; spokes are drawn beforehand."""
 TRAJECTORY = 500_000
 """Values of all steps of the trajectory together."""
 MOST_ROWS = 5000
@@ -138,20 +150,11 @@ COLUMNS: dict[str, Metric] = {
 def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, Any]:
     """What the script of the page draws, as plain values."""
     pattern = run.distribution.pattern
-    deviation = kspace_plane(run.variance.sqrt(), pattern)
-    largest = float(deviation.max())
-    spread = {**pack(_probability_levels(deviation / largest)), "largest": largest} if largest > 0 else None
-    content: dict[str, Any] = {
-        "palette": bytes(palette("viridis").tobytes()).hex(),
-        "mask": _mask(run),
-        "probabilities": pack(_probability_levels(kspace_plane(run.probabilities, pattern))),
-        "spread": spread,
-        "trajectory": _trajectory(run),
-        "history": _history(run),
-    }
+    maps = _maps(run) if pattern.trajectory is None else dict.fromkeys(MAPS)
+    content = {"palette": bytes(palette("viridis").tobytes()).hex(), **maps, "history": _history(run)}
     if measurements is None:
         return content | {"examples": [], "masks": {}, "compared": None, "slices": None, "film": None}
-    masks = {name: mask_picture(_shown_mask(mask, pattern)) for name, mask in measurements.masks.items()}
+    masks = {name: _shown_mask(mask, pattern) for name, mask in measurements.masks.items()}
     in_series = measurements.evaluation.temporal is not None
     return content | {
         "examples": _examples(measurements, image_axes(pattern), PIXELS - in_series * motion.PIXELS),
@@ -162,11 +165,24 @@ def report_content(run: Run, measurements: RunMeasurements | None) -> dict[str, 
     }
 
 
-def _shown_mask(mask: Mask, pattern: Pattern) -> Shaped[Tensor, "height width"]:
-    """The plane of a mask that is undersampled; frames, of which there are few, are several rows each."""
+def _maps(run: Run) -> dict[str, Any]:
+    """The pictures of Cartesian k-space that the script draws."""
+    pattern = run.distribution.pattern
+    deviation = kspace_plane(run.variance.sqrt(), pattern)
+    largest = float(deviation.max())
+    spread = {**pack(_probability_levels(deviation / largest)), "largest": largest} if largest > 0 else None
+    probabilities = pack(_probability_levels(kspace_plane(run.probabilities, pattern)))
+    return dict(zip(MAPS, (_mask(run), probabilities, spread, _trajectory(run)), strict=True))
+
+
+def _shown_mask(mask: Mask, pattern: Pattern) -> str:
+    """The picture of a mask: spokes, or the plane that is undersampled; frames are several rows each."""
+    if pattern.trajectory is not None:
+        return rotations_picture(mask, pattern)
     shown = crop_centre(plane(mask, pattern.pictured), WIDEST)
     rows, columns = shown.shape
-    return shown.repeat_interleave(max(1, round(columns / rows / 2)), 0) if frames_style(pattern) else shown
+    times = max(1, round(columns / rows / 2)) if frames_style(pattern) else 1
+    return mask_picture(shown.repeat_interleave(times, 0))
 
 
 def _history(run: Run) -> dict[str, Any]:
@@ -343,18 +359,32 @@ def report_page(run: Run, measurements: RunMeasurements | None = None) -> str:
         error_factor=ERROR_FACTOR,
         members=run.config.members,
         classes=list(_classes(run)),
+        rotations=_rotations(run),
         contours=figure_picture(contours) if contours is not None else None,
         physics=wording.physics_table(physics, noise),
         profiles=_profiles(measurements),
         about_film=" ".join(motion.about(measurements)) if measurements and content["film"] else None,
         physics_pictures=list(_physics_pictures(run, measurements)),
-        python=wording.PYTHON,
+        python=wording.python(run),
         exports=wording.exports(run),
         command=wording.command(run),
         facts=list(wording.facts(run)),
         configuration=json.dumps(run.config.to_dict(), indent=1),
         content=content,
     )
+
+
+def _rotations(run: Run) -> list[dict[str, Any]]:
+    """The pictures of spokes or interleaves; none of Cartesian masks."""
+    from markupsafe import Markup
+
+    pattern = run.distribution.pattern
+    if pattern.trajectory is None:
+        return []
+    return [
+        {"svg": Markup(each["svg"]), "caption": each["caption"]}
+        for each in rotations.pictures(pattern.restrict(run.mask), pattern)
+    ]
 
 
 def _profiles(measurements: RunMeasurements | None) -> str | None:
@@ -382,10 +412,11 @@ def _physics_pictures(run: Run, measurements: RunMeasurements | None) -> Iterato
         shown += [name for name, _ in wording.best_other(measurements.compared, "psnr")]
         masks |= {name: _like(run, measurements.masks[name]) for name in shown[1:]}
         noise = {name: measurements.noise[name] for name in shown if name in measurements.noise}
+    energy = None if measurements is None else measurements.energy
     beside = " and ".join(shown)
     yield {
         "alt": f"Where {beside} sample k-space, and how densely",
-        "source": figure_picture(density_figure(masks)),
+        "source": figure_picture(density_figure(masks, energy)),
     }
     figure = point_spread_figure(masks, run.record.data.read.voxel)
     yield {"alt": f"The point-spread functions of {beside}", "source": figure_picture(figure)}
@@ -396,6 +427,8 @@ def _physics_pictures(run: Run, measurements: RunMeasurements | None) -> Iterato
 def _like(run: Run, mask: Mask) -> ExportedMask:
     """A mask with the axes of a run."""
     pattern = run.distribution.pattern
+    if pattern.trajectory is not None:
+        return ExportedMask.of_pattern(mask, pattern)
     axes, readout, indexed = pattern.directions, pattern.readout, pattern.indexed
     geometry = Geometry(pattern.extent, axes=axes, readout=readout, indexed=indexed)
     return ExportedMask.of_pattern(mask, pattern_of(mask, geometry, pattern.free))

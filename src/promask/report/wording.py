@@ -1,5 +1,6 @@
 """The sentences and key figures of a report."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,15 @@ from promask.evaluation.physics import MaskPhysics
 from promask.figures.layout import plane_note
 from promask.learners import describe
 from promask.learning.config import names_segmentation
-from promask.learning.phrases import sample_noun, split_of_contrasts, unit_noun, units_acquired
+from promask.learning.phrases import (
+    kept_reference,
+    sample_noun,
+    split_of_contrasts,
+    unit_noun,
+    units_acquired,
+)
 from promask.learning.run import Run
+from promask.report import rotations
 from promask.report.measurements import HELD_OUT, LEARNED, OTHER, SAME, SOME, RunMeasurements
 from promask.sampling.limits import CONTRAST
 from promask.sampling.pattern import Pattern
@@ -37,6 +45,12 @@ PYTHON = """import numpy
 mask = numpy.load("mask.npy")  # in the folder of this report: bool, DC at index n // 2 of every axis
 undersampled = mask * kspace  # kspace: centred, as by numpy.fft.fftshift
 """
+ANGLES = """import numpy
+
+mask = numpy.load("mask.npy")  # in the folder of this report: bool, ({axes})
+acquired = numpy.argwhere(mask[..., 0])
+degrees = acquired[:, {place}] * {period} / {candidates}  # from kx to ky
+"""
 EXPORTS = """promask export . --out ../mask.mat                # MATLAB; in the folder of this report
 promask export . --to bart --out ../mask          # BART: mask.cfl and mask.hdr
 promask export . --to fastmri --out ../mask.h5    # fastMRI
@@ -49,6 +63,19 @@ promask figure movie . --out ../movie.gif         # an animated picture of a ser
 """
 
 
+def python(run: Run) -> str:
+    """How the mask is used in Python."""
+    pattern = run.distribution.pattern
+    if pattern.trajectory is None:
+        return PYTHON
+    return ANGLES.format(
+        axes=", ".join(pattern.directions),
+        place=int(bool(pattern.indexed)),
+        period=round(math.degrees(pattern.trajectory.period)),
+        candidates=pattern.trajectory.candidates,
+    )
+
+
 def exports(run: Run) -> str:
     """The commands that write the mask for other programs."""
     return SERIES_EXPORTS if run.distribution.pattern.indexed else EXPORTS
@@ -56,6 +83,10 @@ def exports(run: Run) -> str:
 
 def title(run: Run) -> str:
     """What the report is of."""
+    pattern = run.distribution.pattern
+    if pattern.trajectory is not None:
+        many, name = _rotations(run)
+        return f"{many} {name} (x{run.acceleration:.4g}) for {short_source(run.record.data.source)}"
     return f"x{run.acceleration:.4g} mask for {short_source(run.record.data.source)}"
 
 
@@ -69,11 +100,13 @@ def lead(run: Run) -> str:
 
 def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, str]]:
     """The figures that people look for first."""
-    yield {
-        "name": "acceleration",
-        "value": f"x{run.acceleration:.4g}",
-        "note": _acquired(run),
-    }
+    pattern = run.distribution.pattern
+    factor, acquired = f"x{run.acceleration:.4g}", _acquired(run)
+    if pattern.trajectory is None:
+        yield {"name": "acceleration", "value": factor, "note": acquired}
+    else:
+        many, name = _rotations(run)
+        yield {"name": name, "value": many, "note": f"{factor}: {acquired}"}
     evaluation = run.record.evaluation
     if evaluation:
         on = f"mean of {count(evaluation.images, _noun(run))}, {relation(run)}"
@@ -93,6 +126,14 @@ def cards(run: Run, measurements: RunMeasurements | None) -> Iterator[dict[str, 
         "value": f"{run.record.seconds:.1f} s",
         "note": _steps(run) + (f", {run.config.members} members" if run.config.members > 1 else ""),
     }
+
+
+def _rotations(run: Run) -> tuple[str, str]:
+    """How many spokes or interleaves there are, and what they are called: `spokes in each frame`."""
+    pattern = run.distribution.pattern
+    own = pattern.unit_shape[0] if pattern.varies else 1
+    name = f"{unit_noun(pattern)} in each {pattern.indexed}" if pattern.varies else unit_noun(pattern)
+    return f"{run.distribution.budget / own:.4g}", name
 
 
 def _lead_over(run: Run, measurements: RunMeasurements) -> Iterator[dict[str, str]]:
@@ -181,6 +222,8 @@ def notes(run: Run, measurements: RunMeasurements | None) -> Iterator[str]:
 
 def about_reference(run: Run) -> str:
     """Which reference mask took the place of the learned one."""
+    if run.distribution.pattern.trajectory is not None:
+        return kept_reference(str(run.record.reference), run.distribution.pattern)
     images = "validation" if run.record.data.validation else "training"
     reference, recon = str(run.record.reference), run.config.recon
     learned = (
@@ -193,7 +236,10 @@ def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[
     """What stands beside the pictures and tables of the page; `rows` is how many images the table holds."""
     pattern, learner, reference = run.distribution.pattern, describe(run.config.learner), run.record.reference
     plane = f"The plane through the middle of k-space, {plane_note(pattern)}. " if len(pattern.shape) > 2 else ""
-    if pattern.indexed and pattern.encoded == 1:
+    about_mask = ""
+    if pattern.trajectory is not None:
+        plane, about_mask = "", rotations.about(pattern, _acquired(run))
+    elif pattern.indexed and pattern.encoded == 1:
         plane = f"{plane_note(pattern)[0].upper()}{plane_note(pattern)[1:]}. " if pattern.varies else ""
     padding = " Grey is padding, which is never acquired." if pattern.padding().any() else ""
     padding = " Grey is never acquired." if pattern.limits.leave_out else padding
@@ -209,7 +255,9 @@ def captions(run: Run, measurements: RunMeasurements | None, rows: int) -> dict[
         which = f"{rows} of {which}, evenly spread" if rows < measured else which
         slices = f"With the learned mask: {which}. {SORTS}"
     return {
-        "about_mask": f"{plane}White is acquired: {_acquired(run)}.{padding}",
+        "about_mask": about_mask
+        or f"{plane}White is acquired: {_acquired(run)}.{padding} The zero frequency is in the middle. Point at a "
+        f"place, or focus a picture and use the arrow keys, to read its values.",
         "about_probabilities": "Probabilities" if learner.random and not reference else "Probabilities: 0 or 1",
         "about_examples": f"Reconstructed by {run.config.recon}. {_about_windows(pattern)} Move the slider, or "
         f"drag in the image.",
@@ -237,6 +285,8 @@ def _about_windows(pattern: Pattern) -> str:
 def physics_table(physics: Mapping[str, MaskPhysics], noise: Mapping[str, NoiseMap]) -> dict[str, Any]:
     """What physicists ask of masks: a row for each, and the names of the columns."""
     first = next(iter(physics.values()))
+    if first.density.angles is not None:
+        return rotations.table(physics, noise, first.density.angles.noun)
     unit = "pixels" if first.point_spread.width_mm is None else "mm"
     directions = first.density.directions
     plane = len(directions) > 1
@@ -352,7 +402,12 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "Measured on", f"{_source(run)}: {measured}"
     yield "Acceleration", f"{run.acceleration:.4g} achieved, {run.config.acceleration:g} asked"
     along = f"along the undersampled directions {list(pattern.free)} of {list(pattern.shape)}"
-    if pattern.indexed:
+    if pattern.trajectory is not None:
+        along = (
+            f"{pattern.trajectory.candidates} angles at equal steps, {pattern.trajectory.samples} samples each; a "
+            f"complete scan has {pattern.full}"
+        )
+    elif pattern.indexed:
         along = f"{pattern.indexed}s are axis 0 of {list(pattern.shape)}, undersampled are {list(pattern.free)}"
     yield f"All {unit_noun(pattern)}", f"{pattern.units}, {along}"
     yield "Loss", run.config.loss

@@ -361,7 +361,7 @@
     });
   }
 
-  showMaps().then(() => { document.documentElement.dataset.ready = "yes"; });
+  (content.mask ? showMaps() : Promise.resolve()).then(() => { document.documentElement.dataset.ready = "yes"; });
   if (content.examples.length) showExamples();
   if (content.compared) showCompared();
   if (content.slices) showSlices();
