@@ -1,7 +1,8 @@
 """An independent check: does BART rank the masks in the same way? `python -m benchmarks.pics FOLDER DATA`.
 
-FOLDER is that of a `promask compare DATA --recon cg-sense` or `cs`, whose masks are exported for `bart
-pics`, with the k-space and coil sensitivities of some held-out images.
+FOLDER is that of a `promask compare DATA --recon cg-sense` or `cs`, whose masks are exported for `bart pics`, with the
+k-space and coil sensitivities of some held-out images. With --trajectory radial, sets of spokes are compared: pics gets
+their samples and their trajectory.
 """
 
 import argparse
@@ -31,29 +32,40 @@ from promask.export.mask_file import ExportedMask
 from promask.losses.metrics import psnr
 from promask.recon import make_reconstruction
 from promask.recon.base import Reconstruction
+from promask.sampling.pattern import Pattern
 from promask.types import Mask, SampleSet
 
 SETTINGS = {"cg-sense": ["-l2", "-r0.003", "-i30"], "cs": ["-l1", "-r0.001", "-i60"]}
 """The regularisation of pics, in its own units."""
+SPOKES = {"cg-sense": ["-l2", "-r0.05", "-i30"], "cs": ["-l1", "-r0.002", "-i60"]}
+"""The same along a trajectory, where the largest eigenvalue is not 1."""
 
 
 def by_bart(mask: Mask, data: SampleSet, index: int, recon: Reconstruction) -> torch.Tensor:
     """The magnitude image that `bart pics` makes of a sample, (1, 1, *space)."""
     sample = data[index]
+    geometry = data.geometry
+    along = geometry.trajectory is not None
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        write_mask(ExportedMask.of_mask(mask.contiguous()), folder / "mask.cfl", "bart")
-        kspace, maps = write_scan(sample, folder)
+        exported = ExportedMask.of_mask(mask.contiguous())
+        if along:
+            exported = ExportedMask.of_pattern(mask.contiguous(), Pattern.on(data.shape[1:], geometry))
+        write_mask(exported, folder / "mask.cfl", "bart")
+        kspace, maps = write_scan(sample, folder, geometry, exported if along else None)
         if maps is None:
             raise SystemExit(f"{sample.name} has no coil maps: give DATA with --coils.")
         files = [str(path.with_suffix("")) for path in (folder / "mask", kspace, maps, folder / "image")]
-        subprocess.run(["bart", "fmac", files[1], files[0], f"{files[1]}-cut"], check=True, capture_output=True)
-        settings = [*SETTINGS[recon.name], "-S", "-p", files[0]]
-        subprocess.run(
-            ["bart", "pics", *settings, f"{files[1]}-cut", files[2], files[3]], check=True, capture_output=True
-        )
+        settings = [*(SPOKES if along else SETTINGS)[recon.name], "-S", "-t" if along else "-p", files[0]]
+        if not along:
+            subprocess.run(
+                ["bart", "fmac", files[1], files[0], f"{files[1]}-cut"], check=True, capture_output=True
+            )
+        taken = files[1] if along else f"{files[1]}-cut"
+        subprocess.run(["bart", "pics", *settings, taken, files[2], files[3]], check=True, capture_output=True)
         values, _ = read_bart(folder / "image.cfl")
-    return torch.from_numpy(np.abs(values))[None, None]
+    image = torch.from_numpy(np.abs(values))
+    return (image.T if along else image)[None, None]
 
 
 def rankings(masks: dict[str, Mask], data: SampleSet, indices: Sequence[int], recon: Reconstruction) -> list[dict]:
@@ -77,13 +89,17 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--coils", type=int, default=8, help="0: DATA have coils")
     parser.add_argument("--volumes", action="store_true")
+    parser.add_argument("--trajectory", default=None, help="radial or spiral, as for promask compare")
+    parser.add_argument("--phase", type=float, default=0)
+    parser.add_argument("--noise", type=float, default=0)
     parser.add_argument("--axes", default=None, help="as for promask compare")
     parser.add_argument("--recon", default="cg-sense", choices=list(SETTINGS))
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--out", type=Path, default=None, help="where the JSON goes")
     arguments = parser.parse_args()
     recon = make_reconstruction(arguments.recon)
-    reading = Reading(coils=arguments.coils or None, volumes=arguments.volumes, axes=arguments.axes)
+    taken = ("volumes", "axes", "trajectory", "phase", "noise")
+    reading = Reading(coils=arguments.coils or None, **{name: getattr(arguments, name) for name in taken})
     part, _ = choose_part(load(arguments.data, reading), "test", default="test")
     data = calibrate(prepare(part), recon)
     count = min(arguments.samples, len(data))

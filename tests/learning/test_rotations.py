@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from moving import moving_images
+from second_device import NAME, second_device
 
 import promask
 from helpers import smooth_images
@@ -153,3 +154,13 @@ def test_the_seed_decides():
     )
     assert torch.equal(first, again)
     assert first.sum() == other.sum()
+
+
+def test_elsewhere_it_is_the_same():
+    asked = {"pattern": "radial", "spokes": 5, "recon": "cg-sense", "coils": 2, "candidates": 48, "steps": 3}
+    here = promask.learn(IMAGES, **asked)
+    with second_device():
+        there = promask.learn(IMAGES, **asked, device=NAME)
+        found = promask.evaluate(there, IMAGES, device=NAME)
+    assert torch.equal(here.mask, there.mask)
+    assert found.psnr == pytest.approx(promask.evaluate(here, IMAGES).psnr, abs=1e-3)

@@ -77,14 +77,14 @@ class Nufft:
     def _transform(self, kind: int, sign: int, modes: tuple[int, int], values: Tensor) -> Tensor:
         library, (y, x) = _library(values.device), self._turns(values.dtype)
         settings: dict[str, Any] = {"eps": TOLERANCE[values.dtype], "isign": sign}
-        if values.device.type == "cpu":
+        if not values.is_cuda:
             settings["nthreads"] = torch.get_num_threads()
         dtype = str(values.dtype).removeprefix("torch.")
         plan = library.Plan(kind, modes, len(values), dtype=dtype, **settings)
-        handed = (each if each.is_cuda else each.numpy() for each in (y, x, values.detach().contiguous()))
-        along_y, along_x, content = handed
+        arrays = (each.to(values.device).contiguous() for each in (y, x, values.detach()))
+        along_y, along_x, content = (each if each.is_cuda else each.cpu().numpy() for each in arrays)
         plan.setpts(along_y, along_x)
-        found = torch.as_tensor(plan.execute(content))
+        found = torch.as_tensor(plan.execute(content)).to(values.device)
         return found if len(values) > 1 else found.reshape(1, *found.shape[-(2 if kind == 1 else 1) :])
 
     def _turns(self, dtype: torch.dtype) -> Tensor:
