@@ -40,13 +40,13 @@ def test_spokes_are_counted(client, upload):
         ({"spokes": 50}, "50 spokes are more than a complete scan has: 38 for images of 24 x 24."),
         ({"pattern": "2d"}, "spokes is for spokes and spirals"),
         ({"recon": "sense"}, "sense reconstructs Cartesian k-space, but the pattern is radial"),
-        ({"centre": 4}, "are for Cartesian patterns"),
+        ({"centre": 4}, "centre is for Cartesian patterns"),
     ],
 )
 def test_what_does_not_go_with_spokes_is_refused(client, upload, change, sentence):
     answer = client.post("/api/check", json={"upload": upload, **WISH, **change})
     assert answer.status_code == 400
-    assert sentence.removesuffix(".") in answer.json()["error"].replace("is for Cartesian", "are for Cartesian")
+    assert sentence.removesuffix(".") in answer.json()["error"]
 
 
 def test_spokes_are_learned_as_on_the_command_line(client, commands, undrawn, upload, tmp_path):

@@ -29,6 +29,7 @@ from promask.data.sources import short_source
 from promask.errors import InputError, InputWarning, one_line
 from promask.export import ExportedMask, read_mask
 from promask.figures.inspection import inspection_figure
+from promask.figures.rotations import rotation_curves
 from promask.learning.hooks import Progress
 from promask.recon import KtSense, ZeroFilled
 from promask.report.pipeline import learn_and_report
@@ -243,12 +244,17 @@ def encode_figure(figure: "Figure") -> str:
 def describe_pattern(pattern: Pattern | None) -> dict[str, Any]:
     """What the page needs to draw the units of a pattern, and whether frames have units of their own.
 
+    Of spokes and interleaves, that is the one at the angle 0, (y, x), and after what angle they come again.
     Nothing while the pattern is not known.
     """
     if pattern is None:
-        return dict.fromkeys(("shape", "free", "directions", "varies"))
-    lists = {name: list(getattr(pattern, name)) for name in ("shape", "free", "directions")}
-    return {**lists, "varies": pattern.varies}
+        return dict.fromkeys(("shape", "free", "directions", "varies", "rotated", "period"))
+    along = pattern.trajectory
+    rotations: dict[str, Any] = {"rotated": None, "period": None}
+    if along is not None:
+        rotations = {"rotated": rotation_curves(along)[0].tolist(), "period": along.period}
+    lists: dict[str, Any] = {name: list(getattr(pattern, name)) for name in ("shape", "free", "directions")}
+    return {**lists, "varies": pattern.varies, **rotations}
 
 
 def encode_probabilities(probabilities: torch.Tensor) -> dict[str, Any]:

@@ -22,12 +22,14 @@ from promask.data.sources import BUILT_IN, READERS, check_frames
 from promask.errors import InputError
 from promask.export.formats import BY_SUFFIX
 from promask.learning.config import MOTION, Config
+from promask.learning.setup import acceleration_of
 from promask.recon import RECONSTRUCTIONS, make_reconstruction
+from promask.recon.base import check_trajectory
 from promask.sampling.limits import BLOCK, LimitSettings
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry
 
-PATTERNS = ("2d", "1d", "kt", "kt-2d")
+PATTERNS = ("2d", "1d", "kt", "kt-2d", "radial", "spiral", "kt-radial", "kt-spiral")
 LINES = ("1d", "kt")
 """Patterns of one direction, which may be chosen."""
 LOSSES = ("mse", "l1", "ssim", MOTION)
@@ -70,6 +72,8 @@ class LearnRequest(ReadingRequest):
     >>> request = LearnRequest(data="cine", acceleration=6, pattern="kt", recon="kt-sense", coils=8, period=5)
     >>> request.command("cine")
     'promask learn cine --accel 6 --pattern kt --recon kt-sense --period 5 --coils 8 --out runs/cine-x6'
+    >>> LearnRequest(data="knee", spokes=16, pattern="radial", recon="gridding").command("knee")
+    'promask learn knee --spokes 16 --pattern radial --recon gridding --out runs/knee-16-spokes'
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -77,7 +81,8 @@ class LearnRequest(ReadingRequest):
     data: str | None = None
     upload: str | None = None
     mask: str | None = None
-    acceleration: float = Field(allow_inf_nan=False)
+    acceleration: float | None = Field(None, allow_inf_nan=False)
+    spokes: int | None = None
     pattern: str | None = None
     axis: int | str | None = None
     loss: str | None = None
@@ -109,6 +114,8 @@ class LearnRequest(ReadingRequest):
         }.items():
             if (value := getattr(self, name)) not in names:
                 raise RefusedError(400, f"{name} must be {' or '.join(filter(None, names))}, but is {value!r}.")
+        if (self.acceleration is None) == (self.spokes is None):
+            raise RefusedError(400, "Give either the acceleration or the number of spokes.")
         if self.axis is not None and (self.pattern not in LINES or self.axis not in (0, 1, *DIRECTIONS)):
             raise RefusedError(
                 400,
@@ -137,7 +144,8 @@ class LearnRequest(ReadingRequest):
                 words += [f"--{name.replace('_', '-')}"]
             else:
                 words += [f"--{name.replace('_', '-')}", str(value[0] if isinstance(value, tuple) else value)]
-        out = f"runs/{split_name(Path(data))[0]}-x{self.acceleration:g}"
+        many = f"{self.spokes}-spokes" if self.acceleration is None else f"x{self.acceleration:g}"
+        out = f"runs/{split_name(Path(data))[0]}-{many}"
         command = shlex.join([*words, "--out", out])
         if mask is None:
             return command
@@ -150,8 +158,8 @@ class LearnRequest(ReadingRequest):
         """
         if description is None or description["question"] is not None:
             return None
-        geometry = geometry_of(description)
-        check_frames(make_reconstruction(self.recon), geometry, description["name"])
+        geometry, recon = geometry_of(description), make_reconstruction(self.recon)
+        check_frames(recon, geometry, description["name"])
         if self.loss == MOTION and not geometry.indexes:
             raise RefusedError(
                 400, f"The loss {MOTION} is for series of frames, but {description['name']} has none."
@@ -164,19 +172,28 @@ class LearnRequest(ReadingRequest):
             equal_per=self.equal_per,
             period=self.period or 0,
         ).on(pattern)
-        pattern.block(self.centre or 0, pattern.budget(self.acceleration))
+        if pattern.trajectory is not None:
+            check_trajectory(recon, pattern.trajectory)
+        pattern.block(self.centre or 0, self._budget(pattern))
         return pattern
 
-    def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, int] | None:
+    def _budget(self, pattern: Pattern) -> int:
+        """How many samples, lines or spokes are acquired."""
+        asked = acceleration_of(self.spokes or 0, pattern) if self.acceleration is None else self.acceleration
+        return pattern.budget(asked)
+
+    def count_samples(self, description: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """How many samples or lines will be acquired, of how many; None while that is not certain.
 
-        Where frames have a pattern of their own, it is also said how many `frames` it has.
+        Where frames have a pattern of their own, it is also said how many `frames` it has, and of spokes, how many
+        a `complete` scan has.
         """
         pattern = self.pattern_on(description)
         if pattern is None:
             return None
         frames = {"frames": pattern.unit_shape[0]} if pattern.varies else {}
-        return {"acquired": pattern.budget(self.acceleration), "units": pattern.units, **frames}
+        complete = {} if pattern.trajectory is None else {"complete": pattern.trajectory.full}
+        return {"acquired": self._budget(pattern), "units": pattern.units, **frames, **complete}
 
 
 def geometry_of(description: Mapping[str, Any]) -> Geometry:

@@ -3,10 +3,10 @@ const plane = { values: null, height: 0, width: 0, tell: null, usual: at("hover"
 const GAP = -1, GREY = [128, 128, 128];
 
 // The units that the server sends are those of the free axes; lines fill k-space along another one.
-function drawUnits(units, { free, shape, directions, varies }) {
+function drawUnits(units, { free, shape, directions, varies, rotated, period }) {
   const bytes = Uint8Array.from(atob(units.bytes), (letter) => letter.charCodeAt(0));
   const nameOf = (axis) => directions[axis] || `axis ${axis}`;
-  const drawn = varies ? (free.length === 2 ? overTime : frameByFrame)(bytes, units.shape, free.slice(1).map(nameOf)) : inPlane(bytes, free, shape, nameOf);
+  const drawn = rotated ? rotations(bytes, units.shape, rotated, period) : varies ? (free.length === 2 ? overTime : frameByFrame)(bytes, units.shape, free.slice(1).map(nameOf)) : inPlane(bytes, free, shape, nameOf);
   Object.assign(plane, { usual: "Probability to be acquired; the zero frequency is in the middle." }, drawn);
   for (const [place, id] of ["down", "across"].entries()) at(id).textContent = plane.names[place];
   at("canvas").classList.toggle("over-time", varies && free.length === 2);
@@ -28,6 +28,38 @@ function inPlane(bytes, free, shape, nameOf) {
   }
   const names = axes.map(nameOf);
   return { values, height, width, names, tell: (x, y) => `${offset(names[1], x, width)}, ${offset(names[0], y, height)}` };
+}
+
+// Spokes or interleaves in k-space, drawn as lines; those of each frame as marks over the angle, and time runs down.
+const SIDE = 257;
+
+function rotations(bytes, units, rotated, period) {
+  const degrees = (angle) => `${((angle / Math.PI) * 180).toFixed(1)}°`;
+  if (units.length === 2) {
+    const [height, width] = units;
+    const usual = "Probability to be acquired; each row is a frame, and angles go from left to right.";
+    const tell = (x, y) => `${degrees((period * x) / width)}, frame ${y + 1}`;
+    return { values: Int16Array.from(bytes), height, width, names: ["frame", "angle"], usual, tell };
+  }
+  const values = new Int16Array(SIDE * SIDE);
+  const middle = (SIDE - 1) / 2, scale = SIDE - 1;
+  const order = [...bytes.keys()].filter((place) => bytes[place]).sort((one, other) => bytes[one] - bytes[other]);
+  for (const place of order) {
+    const angle = (period * place) / bytes.length;
+    const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+    const points = rotated.map(([y, x]) => [middle + scale * (cos * y + sin * x), middle + scale * (cos * x - sin * y)]);
+    for (let n = 1; n < points.length; n++) {
+      const [[y0, x0], [y1, x1]] = [points[n - 1], points[n]];
+      const steps = Math.ceil(1.5 * Math.hypot(y1 - y0, x1 - x0)) || 1;
+      for (let step = 0; step <= steps; step++) {
+        const [y, x] = [y0 + ((y1 - y0) * step) / steps, x0 + ((x1 - x0) * step) / steps].map(Math.round);
+        values[y * SIDE + x] = bytes[place];
+      }
+    }
+  }
+  const usual = "Probability to be acquired; the zero frequency is in the middle.";
+  const tell = (x, y) => degrees((Math.atan2(y - middle, x - middle) + 2 * Math.PI) % period);
+  return { values, height: SIDE, width: SIDE, names: ["ky", "kx"], usual, tell };
 }
 
 // The lines of each frame: time runs down.

@@ -1,6 +1,6 @@
 // A job: asked for, watched, cancelled, and what comes of it.
 const job = { id: null, running: false, events: null };
-const PLAIN = { energy: "largest energy", centre: "the central block", mse: "what is learned for the squared error", start: "the start", "zero-filled": "what is learned for zero-filling" };
+const PLAIN = { energy: "largest energy", centre: "the central block", mse: "what is learned for the squared error", start: "the start", "zero-filled": "what is learned for zero-filling", uniform: "uniform spokes" };
 
 at("settings").addEventListener("submit", async (event) => {
   event.preventDefault();

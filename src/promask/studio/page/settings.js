@@ -6,7 +6,8 @@ const wanted = (name) => document.querySelector(`input[name=${name}]:checked`).v
 function wish() {
   const result = { ...(source.upload ? { upload: source.upload } : { data: source.data }), ...source.reading };
   if (ownMask.upload) result.mask = ownMask.upload;
-  result.acceleration = at("acceleration").valueAsNumber;
+  if (spokesWanted()) result.spokes = at("spokes").valueAsNumber;
+  else result.acceleration = at("acceleration").valueAsNumber;
   const axis = linesWanted() ? at("axis").value : "";
   if (axis !== "") result.axis = axis.startsWith("k") ? axis : Number(axis);
   const suggested = source.description && wanted("pattern") === source.description.pattern;
@@ -31,6 +32,7 @@ function wish() {
 const chosen = { pattern: false, recon: false, loss: false, series: false };
 const tick = (name, value) => { document.querySelector(`input[name=${name}][value="${value}"]`).checked = true; };
 const linesWanted = () => ["1d", "kt"].includes(wanted("pattern"));
+const spokesWanted = () => /radial|spiral/.test(wanted("pattern"));
 const ownForEachFrame = () => wanted("pattern").startsWith("kt");
 const usualLoss = () => (known.temporal.includes(at("recon").value) ? "motion" : "mse");
 
@@ -41,7 +43,6 @@ function followData() {
     for (const element of document.querySelectorAll(".of-series")) element.hidden = !about.series;
     for (const option of at("recon").options) option.hidden = !about.series && known.temporal.includes(option.value);
     if (!chosen.pattern) tick("pattern", about.pattern);
-    if (!chosen.recon) at("recon").value = about.recon;
     offerAxes(about);
     if (about.series) offerFrames(about.frames);
   }
@@ -50,6 +51,10 @@ function followData() {
 
 // What depends on other settings.
 function followSettings() {
+  const about = source.description;
+  if (!chosen.recon && about) at("recon").value = spokesWanted() && !about.series ? "gridding" : about.recon;
+  for (const element of document.querySelectorAll(".of-acceleration")) element.hidden = spokesWanted();
+  for (const element of document.querySelectorAll(".of-spokes")) element.hidden = !spokesWanted();
   if (!chosen.loss) tick("loss", usualLoss());
   at("axis-row").hidden = !linesWanted();
   for (const row of document.querySelectorAll(".of-frames")) row.hidden = !ownForEachFrame();
@@ -111,7 +116,12 @@ async function check() {
   mayLearn();
 }
 
-function budgetSentence({ acquired, units, frames }) {
+function budgetSentence({ acquired, units, frames, complete }) {
+  const spokes = wanted("pattern").includes("radial") ? "spokes" : "interleaves";
+  if (complete) {
+    const many = frames ? `${acquired / frames} of ${units / frames} ${spokes} of every frame` : `${acquired} of ${units} ${spokes}`;
+    return `${many} are acquired; a complete scan has ${complete}.`;
+  }
   const noun = linesWanted() ? "line" : "location";
   if (!frames) return `${acquired} of ${count(units, noun)} are acquired.`;
   if (at("equal_per").value === "") return `${acquired / frames} of ${count(units / frames, noun)} of every frame are acquired.`;
