@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -99,6 +100,17 @@ def test_the_lines_of_python_tell_the_angles(spokes, tmp_path, monkeypatch):
     exec(wording.python(run), known)
     chosen = run.distribution.pattern.restrict(run.mask).nonzero().flatten()
     np.testing.assert_allclose(known["degrees"], 180 * chosen / 96)
+
+
+def test_the_commands_for_other_programs_are_accepted(spokes, tmp_path, monkeypatch, commands):
+    run = spokes[0]
+    run.save(tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    for line in wording.exports(run).splitlines():
+        program, *words = shlex.split(line, comments=True)
+        assert program == "promask"
+        commands(*words)
+    assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} >= {".csv", ".npy", ".cfl", ".mrd"}
 
 
 def test_frames_and_partitions_are_rows():

@@ -152,7 +152,9 @@ def _about_table(noise: Mapping[str, NoiseMap], noun: str) -> str:
         "away; a complete scan has 10 %, the ring around the peak. Energy outside: of the main lobe, which ends "
         f"at the first minimum. Gaps: between neighbouring {noun} of one frame or partition. Nyquist up to: the "
         "part of the radius of k-space within which neighbours in the largest gap are as near as the samples of a "
-        "Cartesian scan. Where each frame has its own, side lobes and energies are those in x-f space."
+        "Cartesian scan. Where each frame has its own, side lobes and energies are those in x-f space. In the "
+        f"pictures: how densely {noun} lie at each angle, relative to evenly spread ones, and in red, relative to "
+        "its mean, the energy of the images in that direction of k-space."
     )
     if not noise:
         return text

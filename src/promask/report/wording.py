@@ -63,6 +63,14 @@ promask figure movie . --out ../movie.gif         # an animated picture of a ser
 """
 
 
+ROTATION_EXPORTS = """promask export . --to csv --out ../angles.csv     # in the folder of this report
+promask export . --to angles --out ../angles      # in radians, for NumPy
+promask export . --to bart --out ../traj          # BART: coordinates for pics -t
+promask export . --to mri-nufft --out ../traj.npy # coordinates for mri-nufft
+promask export . --to mrd --out ../traj.mrd       # ISMRMRD
+"""
+
+
 def python(run: Run) -> str:
     """How the mask is used in Python."""
     pattern = run.distribution.pattern
@@ -78,6 +86,8 @@ def python(run: Run) -> str:
 
 def exports(run: Run) -> str:
     """The commands that write the mask for other programs."""
+    if run.distribution.pattern.trajectory is not None:
+        return ROTATION_EXPORTS
     return SERIES_EXPORTS if run.distribution.pattern.indexed else EXPORTS
 
 

@@ -33,6 +33,7 @@ const chosen = { pattern: false, recon: false, loss: false, series: false };
 const tick = (name, value) => { document.querySelector(`input[name=${name}][value="${value}"]`).checked = true; };
 const linesWanted = () => ["1d", "kt"].includes(wanted("pattern"));
 const spokesWanted = () => /radial|spiral/.test(wanted("pattern"));
+const rotationNoun = () => (wanted("pattern").includes("spiral") ? "interleaves" : "spokes");
 const ownForEachFrame = () => wanted("pattern").startsWith("kt");
 const usualLoss = () => (known.temporal.includes(at("recon").value) ? "motion" : "mse");
 
@@ -55,6 +56,7 @@ function followSettings() {
   if (!chosen.recon && about) at("recon").value = spokesWanted() && !about.series ? "gridding" : about.recon;
   for (const element of document.querySelectorAll(".of-acceleration")) element.hidden = spokesWanted();
   for (const element of document.querySelectorAll(".of-spokes")) element.hidden = !spokesWanted();
+  document.querySelector("label[for=spokes]").textContent = `Number of ${rotationNoun()}`;
   if (!chosen.loss) tick("loss", usualLoss());
   at("axis-row").hidden = !linesWanted();
   for (const row of document.querySelectorAll(".of-frames")) row.hidden = !ownForEachFrame();
@@ -117,9 +119,8 @@ async function check() {
 }
 
 function budgetSentence({ acquired, units, frames, complete }) {
-  const spokes = wanted("pattern").includes("radial") ? "spokes" : "interleaves";
   if (complete) {
-    const many = frames ? `${acquired / frames} of ${units / frames} ${spokes} of every frame` : `${acquired} of ${units} ${spokes}`;
+    const many = frames ? `${acquired / frames} of ${units / frames} ${rotationNoun()} of every frame` : `${acquired} of ${units} ${rotationNoun()}`;
     return `${many} are acquired; a complete scan has ${complete}.`;
   }
   const noun = linesWanted() ? "line" : "location";
