@@ -176,10 +176,12 @@ def physics_sentences(result: "Evaluation") -> Iterator[str]:
 def _angles_sentence(density: "SamplingDensity", angles: "AngularSampling") -> str:
     frames = f", {spans(density.per_frame)} in each {density.indexed}" if density.per_frame else ""
     partitions = f", {spans(angles.per_partition)} in each partition" if angles.per_partition else ""
+    gaps = f"of {angles.largest_gap:.3g} degrees"
+    if angles.smallest_gap < angles.largest_gap:
+        gaps = f"from {angles.smallest_gap:.3g} to {angles.largest_gap:.3g} degrees"
     return (
-        f"Sampling: {density.samples} {angles.noun}{frames}{partitions}, x{density.acceleration:.4g}, gaps from "
-        f"{angles.smallest_gap:.3g} to {angles.largest_gap:.3g} degrees, Nyquist up to "
-        f"{angles.nyquist_radius:.0%} of the radius of k-space."
+        f"Sampling: {density.samples} {angles.noun}{frames}{partitions}, x{density.acceleration:.4g}, gaps {gaps}, "
+        f"Nyquist up to {angles.nyquist_radius:.0%} of the radius of k-space."
     )
 
 

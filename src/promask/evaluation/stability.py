@@ -293,7 +293,8 @@ def sentences(result: Stability) -> Iterator[str]:
         place = f"{abs(difference):.2f} dB {'above' if difference > 0 else 'below'}"
         yield f"The mode is {place if abs(difference) >= ALIKE else 'as good as'} random masks of its size."
     if result.run.record.reference:
-        reference = result.run.record.reference
+        reference, along = result.run.record.reference, result.run.distribution.pattern.trajectory
+        reference = reference if along is None else f"{reference} {along.noun}"
         yield f"The mask is that of {reference}, which was better than the learned one: random masks equal it."
     elif result.agreement is None:
         yield "The run has one member: learn several (members=10) to see how far they agree."

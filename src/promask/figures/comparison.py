@@ -251,8 +251,9 @@ def stability_figure(result: Stability) -> "Figure":
         units_picture(axes, pattern.restrict(mask).float(), pattern, f"{title}: {units}", cmap="gray", vmax=1)
     if result.agreement is None:
         kspace[3].set_axis_off()
+        of = "" if pattern.trajectory is None else f" {pattern.trajectory.noun}"
         note = (
-            f"The mask of {run.record.reference}:\nnothing to disagree on"
+            f"The mask of {run.record.reference}{of}:\nnothing to disagree on"
             if run.record.reference
             else "One member:\nlearn several\nto see how far they agree"
         )
