@@ -179,8 +179,9 @@ def _angles_sentence(density: "SamplingDensity", angles: "AngularSampling") -> s
     gaps = f"of {angles.largest_gap:.3g} degrees"
     if angles.smallest_gap < angles.largest_gap:
         gaps = f"from {angles.smallest_gap:.3g} to {angles.largest_gap:.3g} degrees"
+    many = f"{density.samples} {angles.noun}{frames}{partitions}"
     return (
-        f"Sampling: {density.samples} {angles.noun}{frames}{partitions}, x{density.acceleration:.4g}, gaps {gaps}, "
+        f"Sampling: {many}, x{density.acceleration:.4g}, gaps {gaps}, "
         f"Nyquist up to {angles.nyquist_radius:.0%} of the radius of k-space."
     )
 
