@@ -19,10 +19,10 @@ from promask.problem.problem import Problem, Start
 from promask.recon import CgSense, Gridding
 from promask.sampling.pattern import Pattern
 
-SIZE = 24
+SIZE = 16
 
 
-def stripes(count=10, seed=0):
+def stripes(count=8, seed=0):
     """Images that hardly vary along y: what they are lies on the axis kx, the spoke of angle 0."""
     waves = torch.randn(count, 5, 1, generator=seeded(seed))
     x = torch.arange(SIZE) / SIZE
@@ -30,7 +30,7 @@ def stripes(count=10, seed=0):
     return 3 + along[:, None, :] + 0.1 * torch.rand(count, SIZE, SIZE, generator=seeded(seed + 1))
 
 
-def grains(count=10):
+def grains(count=8):
     """Images without any direction: noise of all frequencies."""
     return 1 + torch.rand(count, SIZE, SIZE, generator=seeded())
 
@@ -104,13 +104,13 @@ def test_a_run_goes_on_from_its_memory():
 
 def test_uniform_spokes_are_kept_where_no_density_is_certainly_better():
     settings = {"pattern": "radial", "spokes": 4, "candidates": 48, "recon": "cg-sense", "steps": 10}
-    run = promask.learn(grains(12), coils=3, **settings)
+    run = promask.learn(grains(8), coils=3, **settings)
     assert run.record.reference == UNIFORM
     places = run.distribution.pattern.restrict(run.mask).nonzero().flatten()
     assert set(places.diff().tolist()) == {12}
-    better = promask.learn(stripes(12), coils=3, **settings)
+    better = promask.learn(stripes(8), coils=3, **settings)
     assert better.record.reference is None
-    others = [promask.learn(grains(12), learner="exchange", coils=3, **{**settings, "steps": 4})]
+    others = [promask.learn(grains(8), learner="exchange", coils=3, **{**settings, "steps": 4})]
     assert others[0].record.reference == UNIFORM, "whatever the learner"
 
 

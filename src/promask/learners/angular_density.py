@@ -1,10 +1,10 @@
 """The learner for spokes: a smooth density of angles, found by races.
 
 Nearly all that can be gained over uniform spokes is a smooth density of their angles: a few numbers. The first
-race is between uniform spokes, of the best offset, and densities that lean to several directions. The best of them
-is then changed a little, all numbers at random, again and again. Each change races against what there is, on the
-same images: first on few of them, and on more while it is ahead. Changes become larger after success, and smaller
-without: a (1+1) evolution strategy.
+races are between uniform spokes of all offsets, and of the best of them with densities that lean to several
+directions. The winner is then changed a little, all numbers at random, again and again. Each change races against
+what there is, on the same images: first on few of them, and on more while it is ahead. Changes become larger after
+success, and smaller without: a (1+1) evolution strategy.
 """
 
 import itertools
@@ -110,10 +110,11 @@ class AngularDensityRace:
             yield None
 
     def step(self, problem: Problem, state: AngularState, batch: None) -> tuple[AngularState, float]:
-        """A race: the first is between uniform spokes and densities that lean, others are of single changes."""
+        """A race: of uniform spokes, then of densities that lean, and then of single changes."""
         state.budget = problem.budget
-        if state.step == 0:
-            density = best_set(problem, [problem.uniform, *_leaning(problem.uniform)])
+        if state.step < 2:
+            sets = [problem.uniform, *_leaning(problem.uniform)] if state.step else [problem.uniform]
+            density = best_set(problem, sets)
             state.numbers = torch.tensor(density.numbers, dtype=torch.float64)
             chosen = density.place(*_about(problem))
             self._accept(problem, state, chosen, problem.losses(chosen, state.images))
