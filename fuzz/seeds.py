@@ -166,6 +166,24 @@ def bart() -> list[tuple[bytes, bytes]]:
     return pairs
 
 
+def raw() -> list[bytes]:
+    """Spokes with their places, as two arrays, and as two pairs of files of BART."""
+    radius, angles = np.arange(-4, 4) / 8, np.arange(5) * 2.4
+    places = np.exp(1j * angles)[:, None] * radius
+    samples = (np.exp(-8 * radius**2) * np.array([1, 1j])[:, None, None] + 0 * places).astype(np.complex64)
+    x, y = 8 * places.real.T, 8 * places.imag.T
+    of_bart = [samples.T[None], np.stack([x, y, 0 * x])]
+    files = [
+        part
+        for array in of_bart
+        for part in (
+            f"# Dimensions\n{' '.join(map(str, array.shape))}\n".encode(),
+            array.astype(np.complex64).tobytes(order="F"),
+        )
+    ]
+    return [b"\0" + b"|NEXT|".join([npy(samples), npy(places)]), b"\1" + b"|NEXT|".join(files)]
+
+
 def dicom() -> list[bytes]:
     """Single images and frames, as they are, and run-length encoded; then the content to be compressed."""
     pixels = writers.SERIES[:2, :6, :5]
@@ -340,6 +358,8 @@ def masks() -> list[list[bytes]]:
     """A mask in each format; those of BART are two files."""
     files = []
     for name, format in FORMATS.items():
+        if format.read is None:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             mask = exported("spokes" if format.for_trajectories else "columns")
             path = write_mask(mask, Path(folder, f"a{format.suffix}"), name)

@@ -22,6 +22,8 @@ import numpy as np
 from fuzz import seeds
 from promask.data import sandbox
 from promask.data.file_set import prepare
+from promask.data.inspection import inspect
+from promask.data.raw_trajectory import read_raw_trajectory, reconstruct_raw
 from promask.data.reading import Reading
 from promask.data.sensitivities import read_maps
 from promask.data.sources import load
@@ -181,6 +183,26 @@ def bart(place: Path) -> Target:
     return Target(call, [NEXT.join(files) for files in seeds.bart()])
 
 
+def raw(place: Path) -> Target:
+    """Samples and their trajectory: two arrays of NumPy, or the headers and the numbers of two files of BART."""
+    folder = Folder(place)
+
+    def call(content: bytes) -> None:
+        way, rest = (content[0] if content else 0), content[1:]
+        parts = [*rest.split(NEXT), *[b""] * 4]
+        if way % 2:
+            names = ("a.hdr", "a.cfl", "traj.hdr", "traj.cfl")
+            path = folder.files(dict(zip(names, parts, strict=False))) / "a.cfl"
+        else:
+            path = folder.files({"a.npy": parts[0], "k.npy": parts[1]}) / "a.npy"
+        beside = None if way % 2 else path.with_name("k.npy")
+        units = (None, "pixel", "fov", "radian")[way // 2 % 4]
+        refused(lambda: reconstruct_raw(read_raw_trajectory(path, beside, units=units), "gridding"))
+        refused(lambda: inspect(str(path)))
+
+    return Target(call, seeds.raw())
+
+
 def dicom(place: Path) -> Target:
     """Single files, as they are or with all but the first part compressed, and two of a series in a folder."""
     folder = Folder(place)
@@ -305,11 +327,11 @@ def network(place: Path) -> Target:
 
 def masks(place: Path) -> Target:
     """Mask files of every format, as `promask evaluate` takes them."""
-    folder = Folder(place)
+    folder, suffixes = Folder(place), [format.suffix for format in FORMATS.values() if format.read is not None]
 
     def call(content: bytes) -> None:
         way, rest = (content[0] if content else 0), content[1:]
-        suffix = list(FORMATS.values())[way % len(FORMATS)].suffix
+        suffix = suffixes[way % len(suffixes)]
         first, _, other = rest.partition(NEXT)
         path = folder.files({f"a{suffix}": first, "a.hdr": other}) / f"a{suffix}"
         refused(lambda: read_mask(path))
@@ -361,6 +383,7 @@ TARGETS: Mapping[str, Make] = {
     "measurement": measurement,
     "nifti": nifti,
     "bart": bart,
+    "raw": raw,
     "dicom": dicom,
     "twix": twix,
     "collections": collections,

@@ -32,6 +32,7 @@ def inspect(
     Examples:
       promask inspect scan.h5
       promask inspect raw.mat --out raw.png
+      promask inspect spokes.mat                    # raw radial data
       promask inspect raw.npy --axes "slice coil ky kx" --json
     """
     from promask.data.inspection import inspect as look
@@ -80,6 +81,9 @@ def next_commands(found: "Inspection", given: Mapping[str, str]) -> Iterator[str
     words = " ".join(f"{name} {value}".rstrip() for name, value in given.items())
     base = f"{source} {words}".rstrip()
     if found.problem is not None:
+        return
+    if found.raw:
+        yield f"promask reconstruct raw {source} --out image.png"
         return
     if found.question is not None:
         for argument, value, meaning in found.choices:

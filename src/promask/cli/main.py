@@ -24,6 +24,7 @@ from promask.cli.inspect import inspect as inspect_data
 from promask.cli.learn import learn
 from promask.cli.options import Overwrite, flag, option, repeat_options
 from promask.cli.progress import ProgressDisplay
+from promask.cli.reconstruct import app as reconstruct
 from promask.cli.segment import app as segment
 from promask.cli.show import show_run
 from promask.cli.terminal import (
@@ -42,7 +43,7 @@ Shell = Literal["bash", "zsh", "fish"]
 PANELS: Mapping[str, Sequence[str]] = {
     "Learn": ("inspect", "learn", "segment"),
     "Measure and compare": ("evaluate", "stability", "baseline", "compare"),
-    "Files": ("export", "cache"),
+    "Files": ("export", "reconstruct", "cache"),
     "Look": ("demo", "report", "figure", "studio"),
 }
 """The commands, under headings, in the order in which they are shown; others come at the end."""
@@ -115,6 +116,7 @@ app = typer.Typer(
 )
 app.add_typer(segment, name="segment")
 app.add_typer(figure, name="figure")
+app.add_typer(reconstruct, name="reconstruct")
 app.command("inspect")(inspect_data)
 for command in (learn, evaluate, stability, baseline, compare, report, studio, export, cache):
     app.command()(command)

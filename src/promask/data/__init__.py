@@ -2,6 +2,7 @@
 
 from promask.data.arrays import from_images, from_kspace
 from promask.data.inspection import Inspection, inspect
+from promask.data.raw_trajectory import RawTrajectory, read_raw_trajectory, reconstruct_raw
 from promask.data.reading import Reading
 from promask.data.sample_sets import ArraySet, Subset, choose_part
 from promask.data.sensitivities import espirit_maps, with_maps
@@ -15,6 +16,7 @@ __all__ = [
     "ArraySet",
     "DataPart",
     "Inspection",
+    "RawTrajectory",
     "Reading",
     "Subset",
     "choose_part",
@@ -24,6 +26,8 @@ __all__ = [
     "inspect",
     "load",
     "read_part",
+    "read_raw_trajectory",
+    "reconstruct_raw",
     "simulated_maps",
     "with_maps",
 ]

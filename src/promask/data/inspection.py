@@ -14,6 +14,7 @@ from promask.data.atomic import Array
 from promask.data.description import DataDescription, describe_data
 from promask.data.file_set import FileSet, prepare
 from promask.data.preprocess import SPARSE, find_extent, find_peak, share_of_zeros
+from promask.data.raw_trajectory import holds_trajectory, read_raw_trajectory
 from promask.data.readers.files import ARRAY_LISTS
 from promask.data.reading import Reading
 from promask.data.sample_sets import Subset, choose_part, resolve_subset
@@ -99,6 +100,7 @@ class Inspection:
         field_of_view: In mm along each axis; empty if it is not known.
         measured: What the k-space of the sample in the middle shows.
         sample: That sample.
+        raw: What raw data along a trajectory are, in one line; empty for others.
     """
 
     source: str
@@ -113,6 +115,7 @@ class Inspection:
     field_of_view: tuple[float, ...] = ()
     measured: Measurement | None = None
     sample: Sample | None = field(default=None, repr=False)
+    raw: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the sample is left out."""
@@ -135,6 +138,10 @@ class Inspection:
             yield "" if place else f"arrays{several}", words
         if not self.arrays and self.files:
             yield "files", str(self.files)
+        if self.raw:
+            kind, _, words = self.raw.partition(": ")
+            yield kind, words
+            yield "learning", "masks cannot be learned from it: that needs complete Cartesian k-space"
         if self.description is None:
             return
         data, measured = self.description, self.measured
@@ -174,12 +181,14 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
     try:
         whole = load(data, reading)
         middle = _near_the_middle(whole, reading)
-    except UncertainDataError as error:
-        arrays = list_arrays(source)
-        return Inspection(source, len(arrays[:1]), arrays, question=str(error), choices=tuple(error.choices))
     except InputError as error:
         arrays = list_arrays(source)
-        return Inspection(source, len(arrays[:1]), arrays, problem=str(error))
+        found = Inspection(source, len(arrays[:1]), arrays)
+        if holds_trajectory(source):
+            return _inspect_raw(found)
+        if isinstance(error, UncertainDataError):
+            return replace(found, question=str(error), choices=tuple(error.choices))
+        return replace(found, problem=str(error))
     learned, part = choose_part(whole, None, default="train")
     base, _ = resolve_subset(whole)
     base = base.data if isinstance(base, SeriesSet) else base
@@ -203,6 +212,14 @@ def inspect(data: Any, reading: Reading = Reading()) -> Inspection:
         measured=None if description.emulated else measure_kspace(sample.image),
         sample=sample,
     )
+
+
+def _inspect_raw(found: Inspection) -> Inspection:
+    """The same for raw data along a trajectory, which `load` refuses."""
+    try:
+        return replace(found, raw=read_raw_trajectory(found.source).sentence())
+    except InputError as error:
+        return replace(found, problem=str(error))
 
 
 def _near_the_middle(data: SampleSet, reading: Reading) -> SampleSet:

@@ -431,8 +431,10 @@ def _refuse_trajectory(arrays: Mapping[str, LazyArray], path: Path, name: str, l
     if found is not None:
         shape = arrays[found].shape[:: -1 if last_first else 1]
         raise InputError(
-            f"{path} holds a trajectory ({found!r} {list(shape)}) beside {one_line(name)!r}, so its "
-            f"samples do not lie on a Cartesian grid, which promask needs; if they do, name the axes with `axes`."
+            f"{path} holds a trajectory ({found!r} {list(shape)}) beside {one_line(name)!r}, so its samples do "
+            f"not lie on a Cartesian grid, and masks cannot be learned from them: that needs complete k-space; "
+            f"promask.data.reconstruct_raw makes an image of them; if they are on a grid, name the axes with "
+            f"`axes`."
         )
 
 

@@ -22,6 +22,8 @@ MOST_AXES = 16
 """Of every array of BART."""
 COIL = 3
 """The axis of the coils; before it readout and two phase encodings, after it whatever else there is."""
+TRAJECTORIES = ("traj", "trajectory", "ktraj")
+"""Files that places in k-space are usually kept in."""
 ROLES = {5: CONTRAST, 10: FRAME, 11: FRAME, 13: SLICE, 14: SLICE, 15: SUBJECT}
 """The roles of further axes: echoes, times, slices, averages and batches; others count as slices, too."""
 
@@ -34,6 +36,13 @@ def read_bart(path: Path, reading: Reading) -> SampleFile:
     if reading.axes is not None:
         raise InputError(f"The axes of {path} are those of BART: leave out `axes`.")
     dimensions = _dimensions(path)
+    beside = find_trajectory_beside(path)
+    if beside is not None and reading.holds is None:
+        raise InputError(
+            f"{path} holds samples along the trajectory {beside.name}, from which masks cannot be learned: that "
+            f"needs complete Cartesian k-space; promask.data.reconstruct_raw makes an image of it; if it is "
+            f"Cartesian, set `holds` to kspace."
+        )
     *space, coils = dimensions[: COIL + 1]
     count = math.prod(dimensions[COIL + 1 :])
     across = space[0] == 1 < min(space[1:]) and not reading.volumes
@@ -110,6 +119,22 @@ def read_bart_maps(path: Path, volumes: bool) -> Array:
     if not volumes:
         maps = np.moveaxis(maps, -1, 1).reshape(-1, coils, *space[:2])
     return maps[0] if len(maps) == 1 else maps
+
+
+def read_bart_array(path: Path) -> Array:
+    """All numbers of a file, mapped into memory, at least four axes."""
+    return _map(path, _dimensions(path))
+
+
+def find_trajectory_beside(path: Path) -> Path | None:
+    """The trajectory of samples (1, sample, shot, coil): (3, sample, shot), in a file such as traj.cfl."""
+    for stem in (*TRAJECTORIES, *(f"{path.stem}{sign}traj" for sign in "_-")):
+        found = path.with_name(f"{stem}.cfl")
+        if found != path and found.is_file() and found.with_suffix(".hdr").is_file():
+            samples, places = _dimensions(path), _dimensions(found)
+            if (samples[0], places[0], *samples[1:3]) == (1, 3, *places[1:3]):
+                return found
+    return None
 
 
 def _dimensions(path: Path) -> tuple[int, ...]:
