@@ -361,7 +361,7 @@ LEARN = ("learn", "images.npy", "--out", "out", "--steps", "2")
         ),
         (
             (*LEARN, "--accel", "4", "--pattern", "9d"),
-            "pattern must be 1d or 2d or 3d or kt or kt-2d, but is '9d'",
+            "pattern must be 1d or 2d or 3d or kt or kt-2d or radial",
         ),
         ((*LEARN, "--accel", "4", "--init", "none.npy"), "none.npy is not 'uniform', 'energy', a file"),
         ((*LEARN, "--accel", "4", "--device", "abacus"), "The device 'abacus' cannot be used here"),

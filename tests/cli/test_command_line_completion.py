@@ -23,7 +23,7 @@ VARIABLE = "_PROMASK_COMPLETE"
         ("promask learn kn", ["knee", "knee+phase", "kneecap.npy"]),
         ("promask learn fast", ["fastmri:", "fastmri+:"]),
         ("promask learn acdc:s", ["acdc:scans/"]),
-        ("promask learn --pattern ", ["1d", "2d", "3d", "kt", "kt-2d"]),
+        ("promask learn --pattern k", ["kt", "kt-2d", "kt-radial", "kt-spiral"]),
         ("promask learn --pattern=2", ["2d"]),
         ("promask learn --loss s", ["ssim", "segmentation"]),
         ("promask learn brain --recon cs", ["cs", "cs-tv"]),
@@ -70,12 +70,14 @@ def test_the_names_are_those_of_the_library():
     from promask.data.sample_sets import OTHER_PART
     from promask.evaluation import conventions
     from promask.learning import config
+    from promask.operators import trajectory
     from promask.sampling import free_axes, schedules
     from promask.segmentation import fit as recipe
 
     assert {name.removesuffix("+phase") for name in options.BUILT_IN} == set(data.BUILT_IN)
     assert set(options.COLLECTIONS) == set(data.COLLECTIONS)
-    assert set(options.PATTERNS) == set(free_axes.FREE_AXES)
+    assert set(options.PATTERNS) == set(free_axes.PATTERNS)
+    assert set(options.TRAJECTORIES) == set(trajectory.KINDS)
     assert set(options.TASKS) == set(config.TASKS)
     assert set(options.LOSSES) == {*tasks.LOSSES, *tasks.SERIES_LOSSES, *tasks.COMPLEX_LOSSES, tasks.SEGMENTATION}
     assert set(options.RECONSTRUCTIONS) == set(recon.RECONSTRUCTIONS)

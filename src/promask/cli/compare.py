@@ -35,7 +35,7 @@ def baseline(
     acceleration: Annotated[
         float | None, option("NUMBER", f"{options.ACCELERATION_HELP}.", False, name="--accel")
     ] = None,
-    spokes: Annotated[int | None, option("N", options.SPOKES_HELP, False, name="--spokes --interleaves")] = None,
+    spokes: Annotated[int | None, option("N", options.SPOKES_HELP, False, name="--spokes")] = None,
     to: options.Format = None,
     pattern: Annotated[
         str | None,
@@ -139,7 +139,7 @@ def compare(
     ] = None,
     spokes: Annotated[
         list[int] | None,
-        option("NUMBERS", "Numbers of spokes, instead: 8 16 32.", False, name="--spokes --interleaves"),
+        option("NUMBERS", "Numbers of spokes, instead: 8 16 32.", False, name="--spokes"),
     ] = None,
     methods: Annotated[
         list[str] | None,

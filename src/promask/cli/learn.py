@@ -39,7 +39,7 @@ def learn(
             PATTERNS,
         ),
     ] = None,
-    spokes: Annotated[int | None, option("N", options.SPOKES_HELP, name="--spokes --interleaves")] = None,
+    spokes: Annotated[int | None, option("N", options.SPOKES_HELP, name="--spokes")] = None,
     axis: options.Axis = None,
     allow_readout: options.AllowReadout = False,
     task: Annotated[

@@ -367,7 +367,6 @@ MULTIPLE: Mapping[tuple[str, str], str] = {
     ("figure", "--data"): r"[^-].*",
     ("compare", "--accel"): r"\d+\.?\d*|\.\d+",
     ("compare", "--spokes"): r"\d+",
-    ("compare", "--interleaves"): r"\d+",
     ("compare", "--methods"): r"[^-].*",
     ("report", "--beside"): r"(?!-).*=.*",
     ("segment", "--classes"): r"[^-].*",
