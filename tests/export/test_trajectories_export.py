@@ -1,7 +1,9 @@
 """Masks of spokes and interleaves in files: read back, read by other programs, and compared with BART."""
 
 import json
+import math
 import subprocess
+from dataclasses import replace
 
 import ismrmrd
 import numpy as np
@@ -18,9 +20,11 @@ from promask.export import FORMATS, ExportedMask, as_mask_func, read_mask, resiz
 from promask.export.bart import read_bart, write_pair
 from promask.learning.run import Run
 from promask.operators.trajectory import Trajectory
+from promask.operators.trajectory_transform import TrajectoryTransform
 from promask.recon import CgSense, Gridding
 from promask.recon.base import reconstruct_spectra
 from promask.sampling.pattern import Pattern
+from promask.types import Geometry, Sample
 
 KEEPING = [name for name in FORMATS if FORMATS[name].read is not None and name not in ("npy", "fastmri")]
 """The formats that keep a trajectory."""
@@ -142,12 +146,12 @@ def test_frames_and_stacks(tmp_path):
 
     index, kz = (each.numpy() for each in stack.mask[..., 0].nonzero().T)
     table = np.load(write_mask(stack, tmp_path / "stack", "angles"))
-    np.testing.assert_allclose(table, np.stack([index * np.pi / 96, kz - 2], 1))
+    np.testing.assert_allclose(table, np.stack([index * np.pi / 96, kz - 3], 1))
     points = np.load(write_mask(stack, tmp_path / "volume", "mri-nufft"))
-    np.testing.assert_allclose(points[:, 7, 0], (kz - 2) / 5, atol=1e-6)
+    np.testing.assert_allclose(points[:, 7, 0], (kz - 3) / 6, atol=1e-6)
     write_mask(stack, tmp_path / "v", "bart")
     numbers = np.fromfile(tmp_path / "v.cfl", "<c8").reshape(3, 32, -1, order="F")
-    np.testing.assert_allclose(numbers[2, 0].real, kz - 2, atol=1e-5)
+    np.testing.assert_allclose(numbers[2, 0].real, kz - 3, atol=1e-5)
 
 
 def test_frames_with_unequal_numbers(tmp_path):
@@ -244,6 +248,38 @@ def test_bart_measures_the_same_samples(tmp_path, kind):
     bart(tmp_path, "nufft", "traj", "image", "gridded")  # BART's interpolation, which is less exact
     gridded = read_bart(tmp_path / "gridded.cfl")[0].reshape(kspace.shape)
     assert np.linalg.norm(gridded - kspace) < 1e-2 * np.linalg.norm(kspace)
+
+
+@needs_bart
+def test_bart_measures_the_same_samples_of_frames_and_stacks(tmp_path):
+    def numbers(name):
+        shape = [int(n) for n in (tmp_path / f"{name}.hdr").read_text().split("\n")[1].split()]
+        return np.fromfile(tmp_path / f"{name}.cfl", "<c8").reshape(shape, order="F")
+
+    def compared(name, image):
+        mask = exported(name)
+        kspace = TrajectoryTransform(mask.trajectory, name == "stack of stars").sample(image[None])[0]
+        sample = Sample(image, None, "one", "one", kspace=kspace)
+        indexed = Geometry().series("frame", 3) if mask.indexed else Geometry()
+        write_mask(mask, tmp_path / "traj", "bart")
+        write_scan(sample, tmp_path, replace(indexed, trajectory=mask.trajectory), mask)
+        return numbers("kspace")
+
+    random = torch.Generator().manual_seed(0)
+    volume, series = (torch.randn(2, n, 16, 16, generator=random, dtype=torch.complex64) for n in (6, 3))
+    kspace = compared("stack of stars", volume)
+    write_pair(volume.numpy().transpose(3, 2, 1, 0), tmp_path / "image.cfl")
+    bart(tmp_path, "nufft", "-s", "traj", "image", "sums")
+    sums = numbers("sums").reshape(kspace.shape) / math.sqrt(6 * 16 * 16)
+    assert np.linalg.norm(sums - kspace) < 1e-5 * np.linalg.norm(kspace)
+
+    kspace = compared("spokes of frames", series)
+    for frame in range(3):
+        write_pair(series[:, frame].numpy().transpose(2, 1, 0)[:, :, None], tmp_path / "image.cfl")
+        bart(tmp_path, "slice", "10", str(frame), "traj", "own")
+        bart(tmp_path, "nufft", "-s", "own", "image", "sums")
+        own = kspace[..., frame, :, :, :, :, :].squeeze()
+        assert np.linalg.norm(numbers("sums").squeeze() / 16 - own) < 1e-5 * np.linalg.norm(own)
 
 
 @needs_bart

@@ -33,7 +33,7 @@ ALONG = {
         Pattern.on((3, 16, 16), Geometry().series("frame", 3), "kt-radial"), limits=Limits(equal_per=0)
     ),
     "spokes shared by frames": Pattern.on((3, 16, 16), Geometry().series("frame", 3), "radial"),
-    "stack of stars": Pattern.on((5, 16, 16), Geometry(axes=("kz", "ky", "kx")), "stack-of-stars"),
+    "stack of stars": Pattern.on((6, 16, 16), Geometry(axes=("kz", "ky", "kx")), "stack-of-stars"),
 }
 """Patterns along trajectories."""
 CARTESIAN = [name for name, format in FORMATS.items() if not format.for_trajectories]

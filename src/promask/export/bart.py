@@ -15,7 +15,7 @@ from promask.data.sandbox import check_claim
 from promask.errors import InputError
 from promask.export.mask_file import ExportedMask, MaskRecord
 from promask.export.trajectories import Shots, find_units
-from promask.operators.fourier import space_axes, to_kspace
+from promask.operators.fourier import kspace_from_spectrum, space_axes, to_kspace
 from promask.sampling.pattern import Pattern
 from promask.types import Geometry, Sample
 
@@ -146,7 +146,8 @@ def write_scan(
 
     Of a scan along a trajectory, these are the samples of all candidates, or of those that a mask acquires,
     (1, sample, shot, coil), in the order in which the format `bart` has their coordinates, for `pics -t`. Axes of
-    space are x, y, z then.
+    space are x, y, z then. Along a trajectory, BART has the middle of an odd number of pixels at n / 2, half a pixel
+    beyond that of promask.
 
     Args:
         sample: The image, (coil, *space), and its coil sensitivities if they are known.
@@ -179,13 +180,14 @@ def _write_shots_of_scan(
     if mask.trajectory != geometry.trajectory or tuple(mask.mask.shape) != tuple(sample.kspace.shape[1:]):
         raise InputError(f"The mask does not fit the trajectory of {sample.name}.")
     shots = Shots.of(mask)
-    values = sample.kspace.numpy()  # (coil, [frame], rotation, [kz], sample)
+    stacked = shots.kz is not None  # whose samples are a spectrum along kz
+    values = (kspace_from_spectrum(sample.kspace, (-2,)) if stacked else sample.kspace).numpy()
     if geometry.indexed:
         frames = torch.arange(values.shape[1])
         own = shots.index.expand(len(frames), -1) if shots.frame is None else shots.index.reshape(len(frames), -1)
         chosen = values[:, frames[:, None], own]  # (coil, frame, shot, sample)
     else:
-        chosen = (values[:, shots.index] if shots.kz is None else values[:, shots.index, shots.kz])[:, None]
+        chosen = (values[:, shots.index, shots.kz] if stacked else values[:, shots.index])[:, None]
     in_order = chosen.transpose(3, 2, 0, 1)[None]
     shape = (*in_order.shape[:4], *[1] * (BART_INDEXED["frame"] - 4), in_order.shape[4])
     write_pair(in_order.reshape(shape), folder / "kspace.cfl")
