@@ -146,8 +146,8 @@ def write_scan(
 
     Of a scan along a trajectory, these are the samples of all candidates, or of those that a mask acquires,
     (1, sample, shot, coil), in the order in which the format `bart` has their coordinates, for `pics -t`. Axes of
-    space are x, y, z then. Along a trajectory, BART has the middle of an odd number of pixels at n / 2, half a pixel
-    beyond that of promask.
+    space are x, y, z then. Along a trajectory, BART has the middle of an odd number of pixels at n / 2, half a
+    pixel beyond that of promask.
 
     Args:
         sample: The image, (coil, *space), and its coil sensitivities if they are known.
