@@ -230,8 +230,8 @@ def show(record: dict[str, Any]) -> None:
     spokes = record["rotations"]
     console.print(
         f"A step of CG-SENSE for {spokes['spokes']} of {spokes['candidates']} spokes, {spokes['coils']} coils and "
-        f"{spokes['size']} x {spokes['size']} pixels takes {1e3 * spokes['seconds']:.1f} ms, {spokes['transforms']:.2f} "
-        f"times its own Fourier transforms. A default run takes {spokes['run']:.0f} s."
+        f"{spokes['size']} x {spokes['size']} pixels takes {1e3 * spokes['seconds']:.1f} ms, "
+        f"{spokes['transforms']:.2f} times its own Fourier transforms. A default run takes {spokes['run']:.0f} s."
     )
     if record["hybrid"] is None:
         return

@@ -1,8 +1,8 @@
 """An independent check: does BART rank the masks in the same way? `python -m benchmarks.pics FOLDER DATA`.
 
-FOLDER is that of a `promask compare DATA --recon cg-sense` or `cs`, whose masks are exported for `bart pics`, with the
-k-space and coil sensitivities of some held-out images. With --trajectory radial, sets of spokes are compared: pics gets
-their samples and their trajectory.
+FOLDER is that of a `promask compare DATA --recon cg-sense` or `cs`, whose masks are exported for `bart pics`, with
+the k-space and coil sensitivities of some held-out images. With --trajectory radial, sets of spokes are compared:
+pics gets their samples and their trajectory.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Learned spokes beside those of the trade, on real knees, hearts and brains: docs/results.md, "Spokes".
 
-    python -m benchmarks.spokes FOLDER --out runs/spokes [--recon cg-sense] [--pattern radial] [--of knee heart brain]
+    python -m benchmarks.spokes FOLDER --out runs/spokes [--recon cg-sense] [--pattern radial] [--of knee heart]
 
 FOLDER holds knee_multiecho.npz, cardiac_sunnybrook.npz and brain_ms.npz. Their images are brought to 96 x 96 by
 leaving out high frequencies, so that all cells take an hour or two on 2 cores; with a simulated phase of 1 rad,
@@ -23,7 +23,7 @@ Images = npt.NDArray[np.float64]
 
 
 def coarser(images: Images) -> npt.NDArray[np.float32]:
-    """Images of 96 x 96 pixels and the same field of view, padded to a square: the magnitude of the central k-space."""
+    """Images of 96 x 96 pixels and the same field of view, padded to a square: magnitudes of the central k-space."""
     longest = max(images.shape[-2:])
     pads = [((longest - n) // 2, longest - n - (longest - n) // 2) for n in images.shape[-2:]]
     padded = np.pad(images, ((0, 0), *pads))
@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--pattern", default="radial")
     parser.add_argument("--of", nargs="+", default=list(DATA), choices=list(DATA))
     parser.add_argument("--spokes", nargs="+", type=int, default=list(SPOKES))
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--learned-seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
@@ -81,7 +82,7 @@ def main() -> None:
             pattern=asked.pattern,
             recon=asked.recon,
             out=asked.out / f"{name}-{asked.pattern}-{asked.recon}",
-            seeds=10,
+            seeds=asked.seeds,
             learned_seeds=asked.learned_seeds,
             jobs=asked.jobs,
             coils=6,

@@ -108,8 +108,8 @@ def convolve(
 
     Args:
         images: Complex, (..., y, x).
-        kernel: From `Nufft.kernel`, (..., 2 y, 2 x): as many axes as the images, or two; those of length 1 hold for
-            all.
+        kernel: From `Nufft.kernel`, (..., 2 y, 2 x): as many axes as the images, or two; those of length 1 hold
+            for all.
 
     Returns:
         Of the shape of the images.
@@ -127,8 +127,12 @@ def convolve(
 
 def _library(device: torch.device) -> ModuleType:
     """finufft, or cufinufft on a GPU; an InputError that says how to install it."""
-    name, extra = ("cufinufft", "cufinufft") if device.type == "cuda" else ("finufft", "'promask[radial]'")
     try:
-        return __import__(name)
+        if device.type == "cuda":
+            import cufinufft as library
+        else:
+            import finufft as library
     except ImportError as error:
+        name, extra = ("cufinufft", "cufinufft") if device.type == "cuda" else ("finufft", "'promask[radial]'")
         raise InputError(f"Spokes and spirals need {name}, which is not installed: pip install {extra}") from error
+    return library
