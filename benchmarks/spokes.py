@@ -23,7 +23,7 @@ Images = npt.NDArray[np.float64]
 
 
 def coarser(images: Images) -> npt.NDArray[np.float32]:
-    """Images of 96 x 96 pixels and the same field of view, padded to a square: magnitudes of the central k-space."""
+    """Images of 96 x 96 pixels, padded to a square: the magnitudes that the central k-space gives."""
     longest = max(images.shape[-2:])
     pads = [((longest - n) // 2, longest - n - (longest - n) // 2) for n in images.shape[-2:]]
     padded = np.pad(images, ((0, 0), *pads))

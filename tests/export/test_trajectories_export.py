@@ -175,8 +175,22 @@ def test_what_cannot_be_written(tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="mri-nufft"):
         as_mask_func(exported("spokes"))
-    with pytest.raises(InputError, match="the same for every matrix"):
-        resized(exported("spokes"), (96, 40))
+    with pytest.raises(InputError, match="only the size of slices can change"):
+        resized(exported("spokes"), (4, 96, 40))
+
+
+@pytest.mark.parametrize("kind", ["spokes", "stack of stars", "spokes of frames"])
+def test_angles_are_those_of_images_of_another_size(kind):
+    """The inner half of each spoke for twice the matrix is that of the matrix."""
+    mask = exported(kind)
+    shape = (*mask.pattern.image_shape[:-2], *(2 * n for n in mask.trajectory.matrix))
+    larger = resized(mask, shape)
+    assert larger.pattern.image_shape == shape
+    assert torch.equal(larger.pattern.restrict(larger.mask), mask.pattern.restrict(mask.mask))
+    assert torch.allclose(larger.trajectory.angles, mask.trajectory.angles)
+    middle = larger.trajectory.samples // 2
+    inner = larger.trajectory.points[:, middle - mask.trajectory.samples // 2 :][:, : mask.trajectory.samples]
+    assert torch.allclose(2 * inner, mask.trajectory.points)
 
 
 def bart_numbers(path, change):

@@ -15,6 +15,7 @@ from promask.errors import InputError
 from promask.export.files import load_mask
 from promask.export.mask_file import ExportedMask
 from promask.operators.fourier import space_axes, to_image
+from promask.operators.trajectory import Trajectory
 from promask.sampling.distribution import MaskDistribution
 from promask.sampling.limits import Limits
 from promask.types import AnyArray, Mask, UnitMask, scaled_extent
@@ -24,20 +25,23 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
     """Carry a mask to k-space of another shape, with exactly the number of samples that the acceleration gives.
 
     The probabilities of a run, or the zeros and ones of a mask, are stretched around the centre of k-space, and
-    the largest are acquired. The calibration region of a run keeps its width.
+    the largest are acquired. The calibration region of a run keeps its width. Spokes and interleaves keep their
+    number and their angles: they become longer, or shorter.
 
     >>> resized([0, 0, 1, 1, 0, 0], [12]).mask.nonzero().flatten()
     tensor([4, 5, 6, 7])
 
     Args:
         source: Whatever `write_mask` takes.
-        shape: The size of each axis of the new k-space.
+        shape: The size of each axis of the new k-space; of spokes and interleaves, that of the new images.
 
     Returns:
         The mask of that shape.
     """
     mask, learned = load_mask(source)
     old, shape = mask.pattern if learned is None else learned.distribution.pattern, tuple(shape)
+    if old.trajectory is not None:
+        return _same_angles(mask, old.trajectory, shape)
     if len(shape) != len(old.shape) or min(shape) < 1:
         raise InputError(
             f"A mask of shape {list(old.shape)} cannot be carried to shape {list(shape)}: "
@@ -45,11 +49,6 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
         )
     if shape == old.shape:
         return mask
-    if old.trajectory is not None:
-        raise InputError(
-            f"A mask of {old.trajectory.candidates} {old.trajectory.noun} cannot be carried to shape "
-            f"{list(shape)}: its angles are the same for every matrix; export them with the format angles or csv."
-        )
     if old.indexed and shape[0] != old.shape[0]:
         raise InputError(
             f"A mask of {old.shape[0]} {old.indexed}s cannot be carried to {shape[0]}: only the size of each can "
@@ -76,6 +75,19 @@ def resized(source: Any, shape: Sequence[int]) -> ExportedMask:
         )
     units = new.largest(values.masked_fill(always, torch.inf), budget)
     return ExportedMask.of_pattern(new.expand(units), new, mask.asked)
+
+
+def _same_angles(mask: ExportedMask, trajectory: Trajectory, shape: tuple[int, ...]) -> ExportedMask:
+    """The same rotations of a trajectory for images of another size."""
+    old = mask.pattern
+    if len(shape) != len(old.image_shape) or shape[:-2] != old.image_shape[:-2]:
+        raise InputError(
+            f"{trajectory.noun.capitalize()} for images of {list(old.image_shape)} cannot be carried to "
+            f"{list(shape)}: only the size of slices can change."
+        )
+    other = Trajectory.of(trajectory.kind, (shape[-2], shape[-1]), trajectory.candidates)
+    new = replace(old, shape=(*old.shape[:-1], other.samples), extent=(), trajectory=other)
+    return ExportedMask.of_pattern(new.expand(old.restrict(mask.mask)), new)
 
 
 def _weights(old: int, new: int, covered: tuple[int, int]) -> Float[Tensor, "new old"]:
