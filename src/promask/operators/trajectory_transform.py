@@ -123,16 +123,24 @@ class TrajectoryTransform:
         """Of each plane; those of the last mask are kept."""
         key = _identity(mask)
         if self._memory.get("kernels", (None,))[0] != key:
-            weights = self._planes(mask)[:, 0, ..., 0].real
-            twice = [2 * n for n in self.trajectory.matrix]
-            kernels = weights.new_zeros(len(weights), 1, *weights.shape[1:-1], *twice)
-            for place, own in _alike(weights, each=True):
-                chosen = own.nonzero().flatten()
-                if len(chosen):
-                    heavy = own[chosen, None] * self.weights.to(own)
-                    kernels[place] = _nufft(self.trajectory, chosen).kernel(heavy.flatten())
-            self._memory["kernels"] = key, kernels, mask
+            self._memory["kernels"] = key, self._find_kernels(self._planes(mask)[:, 0, ..., 0].real), mask
         return self._memory["kernels"][1]
+
+    def _find_kernels(self, weights: Float[Tensor, "batch_or_1 *leading candidate"]) -> Float[Tensor, "..."]:
+        """The same; images that come one after the other often have the same mask."""
+        content = weights.contiguous().cpu().numpy().tobytes()
+        about = (self.trajectory, self.compensated, weights.shape, weights.dtype, weights.device, content)
+        if _last_kernels and _last_kernels[0][0] == about:
+            return _last_kernels[0][1]
+        twice = [2 * n for n in self.trajectory.matrix]
+        kernels = weights.new_zeros(len(weights), 1, *weights.shape[1:-1], *twice)
+        for place, own in _alike(weights, each=True):
+            chosen = own.nonzero().flatten()
+            if len(chosen):
+                heavy = own[chosen, None] * self.weights.to(own)
+                kernels[place] = _nufft(self.trajectory, chosen).kernel(heavy.flatten())
+        _last_kernels[:] = [(about, kernels)]
+        return kernels
 
     def _planes(self, values: Tensor) -> Tensor:
         """With the axis kz, if there is one, before that of the candidates."""
@@ -160,6 +168,8 @@ def _identity(values: Tensor) -> tuple[Any, ...]:
     return values.data_ptr(), values._version, tuple(values.shape), values.stride(), values.dtype
 
 
+_last_kernels: list[tuple[Any, Tensor]] = []
+"""Of the last weights, with what they are of."""
 _last: list[tuple[Trajectory, Nufft]] = []
 """The transform of all candidates that was used last: its points are many."""
 

@@ -12,7 +12,7 @@ from promask.sampling.pattern import Pattern
 if TYPE_CHECKING:
     from promask.problem.problem import Problem
 
-ROUNDS = ((2, 32), (4, 12), (10, 4), (32, 1))
+ROUNDS = ((2, 24), (4, 8), (10, 3), (32, 1))
 """A race: on how many images sets are compared, and how many of them stay."""
 SERIES = 4
 """A series of frames, or a volume, counts as so many images."""
