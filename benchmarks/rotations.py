@@ -11,6 +11,7 @@ from promask.data.builtin.knee import knee
 from promask.data.simulate import simulated_maps
 from promask.learning.api import learn
 from promask.operators.encoding import conjugate_gradients, encode
+from promask.operators.nufft import AT_A_TIME
 from promask.operators.trajectory import Trajectory
 
 COILS, SIZE, CANDIDATES, SPOKES = 8, 192, 402, 32
@@ -35,9 +36,10 @@ def rotation_steps(rounds: int, size: int = SIZE) -> dict[str, Any]:
         conjugate_gradients(lambda each: encoding.normal(each, mask).add_(each, alpha=0.003), image, iterations)
 
     def transforms() -> None:
+        at_a_time = 1 if torch.get_num_threads() == 1 else AT_A_TIME
         for _ in range(ITERATIONS):
-            for coil in coils:
-                torch.fft.ifft2(torch.fft.fft2(coil, (2 * size, 2 * size)))
+            for some in coils.split(at_a_time):
+                torch.fft.ifft2(torch.fft.fft2(some, (2 * size, 2 * size)))
 
     solve()  # the kernel, once, and to warm up
     found = [(seconds_of(solve), seconds_of(transforms)) for _ in range(max(3, rounds))]

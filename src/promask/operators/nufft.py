@@ -19,8 +19,8 @@ from promask.errors import InputError
 
 TOLERANCE = {torch.complex64: 1e-6, torch.complex128: 1e-12}
 """The relative error that is asked for."""
-PIECE = 2**18
-"""Complex numbers that are worked on at a time: few enough to stay in the cache of a core."""
+AT_A_TIME = 4
+"""Images that are convolved at a time by several threads; one thread is faster with one, which stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,15 +114,24 @@ def convolve(
     Returns:
         Of the shape of the images.
     """
-    rows, columns = images.shape[-2:]
-    if images.ndim > 2 and 4 * images.numel() > PIECE:
-        result = torch.empty_like(images)
-        for place, image in enumerate(images):
+    result = torch.empty_like(images)
+    _convolve_into(result, images, kernel)
+    return result
+
+
+def _convolve_into(result: Tensor, images: Tensor, kernel: Tensor) -> None:
+    if images.ndim > 3:
+        for place in range(len(images)):
             own = kernel if kernel.ndim == 2 else kernel[place if len(kernel) > 1 else 0]
-            result[place] = convolve(image, own)
-        return result
-    spectrum = torch.fft.fft2(images, (2 * rows, 2 * columns)).mul_(kernel)
-    return torch.fft.ifft2(spectrum, norm="forward")[..., :rows, :columns]
+            _convolve_into(result[place], images[place], own)
+        return
+    rows, columns = images.shape[-2:]
+    at_a_time = 1 if torch.get_num_threads() == 1 else AT_A_TIME
+    for start in range(0, len(images) if images.ndim == 3 else 1, at_a_time):
+        some = slice(start, start + at_a_time) if images.ndim == 3 else ...
+        own = kernel[some] if kernel.ndim == 3 and len(kernel) > 1 else kernel
+        spectrum = torch.fft.fft2(images[some], (2 * rows, 2 * columns)).mul_(own)
+        result[some] = torch.fft.ifft2(spectrum, norm="forward")[..., :rows, :columns]
 
 
 def _library(device: torch.device) -> ModuleType:
