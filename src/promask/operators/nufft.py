@@ -20,7 +20,7 @@ from promask.errors import InputError
 TOLERANCE = {torch.complex64: 1e-6, torch.complex128: 1e-12}
 """The relative error that is asked for."""
 AT_A_TIME = 4
-"""Images that are convolved at a time by several threads; one thread is faster with one, which stays in the cache."""
+"""Images that several threads convolve at a time; a single thread is faster with one, which stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
