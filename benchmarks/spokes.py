@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from promask.evaluation.cells import Comparison
 from promask.report.comparison import compare
 
 SIZE = 96
@@ -90,8 +91,27 @@ def main() -> None:
             noise=0.01,
             on_cell=lambda done, total, cell, name=name: print(f"{name}: {done} of {total} {cell}", flush=True),
         )
-        for row in comparison.scores:
-            print(f"{name} x{row.acceleration:.4g} {row.method:14} {row.mean('psnr'):.2f} dB", flush=True)
+        show(name, comparison)
+
+
+def show(name: str, comparison: Comparison) -> None:
+    """Print a row of a table for each number of spokes, with what is gained over uniform spokes of the best offset.
+
+    In brackets the patient who gains least (of a single knee, the slice), and how many gain.
+    """
+    subjects = np.array(comparison.subjects)
+    if len(set(subjects)) == 1:
+        subjects = np.arange(len(subjects)).astype(str)
+    for acceleration in comparison.accelerations[::-1]:
+        rows = {row.method.partition(":")[0]: row for row in comparison.at(acceleration)}
+        means = " | ".join(f"{rows[method].mean('psnr'):.2f}" for method in METHODS)
+        gains = (rows["promask"].quality["psnr"] - rows["uniform-best"].quality["psnr"]).mean(0)
+        each = [float(gains[subjects == subject].mean()) for subject in dict.fromkeys(subjects.tolist())]
+        count = f"{sum(gain > 0 for gain in each)} of {len(each)}"
+        kept = sum(reference == "uniform" for reference in rows["promask"].references)
+        print(
+            f"| {name} x{acceleration:.4g} | {means} | {gains.mean():+.2f} ({min(each):+.2f}, {count}) | {kept} |"
+        )
 
 
 if __name__ == "__main__":
