@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def show(name: str, comparison: Comparison) -> None:
-    """Print a row of a table for each number of spokes, with what is gained over uniform spokes of the best offset.
+    """Print a row of a table for each number of spokes, with what is gained over the best uniform spokes.
 
     In brackets the patient who gains least (of a single knee, the slice), and how many gain.
     """
