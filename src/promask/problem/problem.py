@@ -162,11 +162,10 @@ class Problem:
     def losses(self, units: UnitMask, indices: Integer[Tensor, " images"]) -> Float[Tensor, " images"]:
         """The loss of each of some images, over all processes, with the same units, centred."""
         places = {index: place for place, index in enumerate(indices.tolist())}
-        found = torch.zeros(len(indices), dtype=torch.float64)
+        found, in_order = torch.zeros(len(indices), dtype=torch.float64), self.in_fft_order(units)
         for piece in self.images.shared_pieces(indices):
             assert piece.indices is not None
             where = torch.tensor([places[index] for index in piece.indices.tolist()])
-            in_order = self.in_fft_order(units)
             found[where] = image_losses(in_order, piece, self.images, self.pattern, self.loss)
         self.group.sum(found)
         return found
